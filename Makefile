@@ -1,0 +1,55 @@
+# Two commands do everything: `make demo` and `make test`. Both build .venv by themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed-runtime
+DEV    := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types contracts bench clean
+
+help:  ## Say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "dynid needs Python 3.11 or newer; '$(PYTHON)' is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "==> making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || $(PYTHON) -m venv --without-pip $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m pip --python $(BIN)/python install -q pip || \
+	  { echo "Neither venv nor pip of '$(PYTHON)' works; install them, or give another: make PYTHON=/path/to/python3"; rm -rf $(VENV); exit 1; }
+	@$(BIN)/python -m pip install -q --upgrade 'pip>=25.1' -c constraints.txt
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "==> installing dynid and its pinned dependencies (a few minutes on a slow line, once)"
+	@$(BIN)/python -m pip install --progress-bar on -q -c constraints.txt -e .
+	@touch $@
+
+$(DEV): $(STAMP)
+	@echo "==> installing the test and check tools (once)"
+	@$(BIN)/python -m pip install --progress-bar on -q -c constraints.txt --group dev
+	@touch $@
+
+demo: $(STAMP)  ## The whole way on a virtual UR10e: excite, record, identify, validate, feed forward
+	@$(BIN)/dynid demo $(ARGS)
+
+test: $(DEV)  ## Run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint types contracts  ## Lint, types, import contracts
+
+lint: $(DEV)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(DEV)
+	@$(BIN)/mypy
+
+contracts: $(DEV)
+	@$(BIN)/lint-imports
+
+bench: $(DEV)  ## Side-by-side performance runs against peers
+	@$(BIN)/python -m benchmarks
+
+clean:  ## Remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Numerics of robot dynamic identification: models, estimators, excitation, streaming. No network, no vendor."""

@@ -1,0 +1,99 @@
+"""A recording in memory: what every reader returns and every pipeline takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import RecordingError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Joint-space signals of one uninterrupted motion, on the controller's own clock.
+
+    Attributes
+    ----------
+    name : where it came from, for messages and provenance.
+    t : (N,) s, strictly increasing, not necessarily uniform.
+    q, qd : (N, n) rad and rad/s (m and m/s for prismatic joints).
+    current : (N, n) A, or None.
+    torque : (N, n) N·m measured joint torque (or sensor force, N), or None.
+    target_q, target_qd, target_current, target_torque : (N, n) or None, the controller's own.
+    lost : samples known to be missing between the first and the last.
+    provenance : JSON-serialisable facts: path, sha256, format, rows, repairs.
+
+    Raises
+    ------
+    RecordingError
+        Shapes disagree, stamps do not increase, or a value is not finite.
+    """
+
+    name: str
+    t: Array
+    q: Array
+    qd: Array
+    current: Array | None = None
+    torque: Array | None = None
+    target_q: Array | None = None
+    target_qd: Array | None = None
+    target_current: Array | None = None
+    target_torque: Array | None = None
+    lost: int = 0
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    SIGNALS = ("q", "qd", "current", "torque", "target_q", "target_qd", "target_current", "target_torque")
+
+    def __post_init__(self) -> None:
+        if self.t.ndim != 1 or self.t.size < 2:
+            raise RecordingError(f"{self.name}: a recording needs at least two samples, got {self.t.size}")
+        for signal in self.SIGNALS:
+            value = getattr(self, signal)
+            if value is None:
+                continue
+            if value.shape != self.q.shape or value.shape[0] != self.t.size:
+                raise RecordingError(
+                    f"{self.name}: {signal} has shape {value.shape}, expected {(self.t.size, self.n_joints)}"
+                )
+            bad = np.argwhere(~np.isfinite(value))
+            if bad.size:
+                row, joint = bad[0]
+                raise RecordingError(
+                    f"{self.name}: {signal} of joint {joint + 1} is not finite at sample {row + 1} "
+                    f"({len(bad)} such values); cut the recording there or repair it first",
+                    row=int(row + 1),
+                    joint=int(joint + 1),
+                )
+        step = np.diff(self.t)
+        if not np.all(step > 0):
+            row = int(np.argmax(~(step > 0)))
+            raise RecordingError(
+                f"{self.name}: time does not increase at sample {row + 2} "
+                f"(t = {self.t[row]:.6f} s, then {self.t[row + 1]:.6f} s)",
+                row=row + 2,
+            )
+
+    @property
+    def n_joints(self) -> int:
+        return int(self.q.shape[1])
+
+    @property
+    def duration(self) -> float:
+        """Time between the first and the last sample, s."""
+        return float(self.t[-1] - self.t[0])
+
+    def rows(self, first: int, last: int) -> Recording:
+        """Return samples ``first``..``last``, 1-based and inclusive, as the logs' own row numbers are."""
+        if not 1 <= first < last <= self.t.size:
+            raise RecordingError(
+                f"{self.name}: rows {first}-{last} do not lie within 1-{self.t.size} with first < last"
+            )
+        cut = slice(first - 1, last)
+        signals = {s: None if getattr(self, s) is None else getattr(self, s)[cut] for s in self.SIGNALS}
+        provenance = {**self.provenance, "rows": [first, last]}
+        return replace(self, t=self.t[cut], provenance=provenance, **signals)

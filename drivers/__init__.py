@@ -1,0 +1,1 @@
+"""Hardware drivers and the virtual controllers that stand in for hardware."""

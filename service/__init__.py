@@ -1,0 +1,1 @@
+"""The service: processes, jobs, storage, REST, command line."""
