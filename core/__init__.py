@@ -1,1 +1,1 @@
-"""Numerics of robot dynamic identification: models, estimators, excitation, streaming. No network, no vendor."""
+"""Numerics of robot dynamic identification: models, estimators, excitation, streaming; no network."""
