@@ -1,0 +1,148 @@
+"""The check that a whole trajectory passes before a robot is asked to follow it.
+
+Nothing is clamped: the first violation, in time, is refused with its joint, its time, the value and the
+limit. Torque is predicted from the nominal model; jerk is checked inside and as the acceleration step
+that an end with non-zero acceleration would be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError, MotionLimitError
+from core.excitation.trajectory import TrajectorySamples
+from core.models import SerialChain
+
+Array = NDArray[np.float64]
+
+END_SPEED = 1e-6
+"""Largest speed, rad/s, that still counts as standing at a trajectory's ends."""
+
+END_ACCELERATION = 1e-3
+"""Largest acceleration, rad/s², at an end: beyond it the start or stop is a jerk."""
+
+
+@dataclass(frozen=True)
+class LimitMargin:
+    """How close one kind of limit is approached: the worst use per joint, 1.0 = at the limit."""
+
+    kind: str
+    use: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class MotionReport:
+    """What a trajectory that passed uses of each limit, and how long it takes (s)."""
+
+    duration: float
+    margins: tuple[LimitMargin, ...]
+
+
+@dataclass(frozen=True)
+class _Violation:
+    kind: str
+    row: int
+    joint: int
+    value: float
+    limit: float
+    unit: str
+
+
+def check_motion(samples: TrajectorySamples, model: SerialChain) -> MotionReport:
+    """Check a sampled trajectory against the model's limits.
+
+    Parameters
+    ----------
+    samples : on the grid the controller will be given (or finer).
+    model : its ``limits`` bound position, speed, acceleration, jerk and predicted torque.
+
+    Raises
+    ------
+    InputError
+        The trajectory has another number of joints than the model.
+    MotionLimitError
+        A limit is left; the context holds kind, joint (1-based), joint name, time, value, limit.
+    """
+    if samples.n_joints != model.n_joints:
+        raise InputError(
+            f"the trajectory moves {samples.n_joints} joints, {model.name} has {model.n_joints}",
+            code="trajectory-joints-mismatch",
+        )
+    _check_rest_at_ends(samples, model)
+    violations: list[_Violation] = []
+    margins: list[LimitMargin] = []
+    for kind, value, lower, upper, unit in _limited_signals(samples, model):
+        margins.append(LimitMargin(kind, tuple(float(u) for u in _use(value, lower, upper))))
+        first = _first_violation(kind, value, lower, upper, unit)
+        if first is not None:
+            violations.append(first)
+    if violations:
+        worst = min(violations, key=lambda v: (v.row, v.joint))
+        raise _limit_error(worst, samples, model)
+    return MotionReport(samples.duration, tuple(margins))
+
+
+def _limited_signals(
+    samples: TrajectorySamples, model: SerialChain
+) -> list[tuple[str, Array, Array, Array, str]]:
+    limits = model.limits
+    jerk = np.diff(samples.qdd, axis=0, append=samples.qdd[-1:]) / samples.period
+    torque = model.inverse_dynamics(samples.q, samples.qd, samples.qdd)
+    symmetric = (
+        ("speed", samples.qd, limits.velocity, "rad/s"),
+        ("acceleration", samples.qdd, limits.acceleration, "rad/s²"),
+        ("jerk", jerk, limits.jerk, "rad/s³"),
+        ("predicted torque", torque, limits.torque, "N·m"),
+    )
+    return [
+        ("position", samples.q, limits.position_lower, limits.position_upper, "rad"),
+        *((kind, value, -bound, bound, unit) for kind, value, bound, unit in symmetric),
+    ]
+
+
+def _use(value: Array, lower: Array, upper: Array) -> Array:
+    """Worst share of the allowed range that is used, per joint; 0 where there is no limit."""
+    centre = np.where(np.isfinite(lower) & np.isfinite(upper), 0.5 * (lower + upper), 0.0)
+    half = np.maximum(upper - centre, centre - lower)
+    return np.max(np.abs(value - centre), axis=0) / half
+
+
+def _first_violation(kind: str, value: Array, lower: Array, upper: Array, unit: str) -> _Violation | None:
+    rows, joints = np.nonzero((value < lower) | (value > upper))
+    if rows.size == 0:
+        return None
+    row, joint = int(rows[0]), int(joints[0])
+    limit = lower[joint] if value[row, joint] < lower[joint] else upper[joint]
+    return _Violation(kind, row, joint, float(value[row, joint]), float(limit), unit)
+
+
+def _check_rest_at_ends(samples: TrajectorySamples, model: SerialChain) -> None:
+    for row, end in ((0, "start"), (-1, "end")):
+        for kind, value, tolerance, unit in (
+            ("speed", samples.qd, END_SPEED, "rad/s"),
+            ("acceleration", samples.qdd, END_ACCELERATION, "rad/s²"),
+        ):
+            joint = int(np.argmax(np.abs(value[row])))
+            if abs(value[row, joint]) > tolerance:
+                violation = _Violation(
+                    f"{kind} at the {end}", row % samples.t.size, joint, float(value[row, joint]), tolerance, unit
+                )
+                raise _limit_error(violation, samples, model)
+
+
+def _limit_error(violation: _Violation, samples: TrajectorySamples, model: SerialChain) -> MotionLimitError:
+    v, time = violation, float(samples.t[violation.row])
+    return MotionLimitError(
+        f"joint {v.joint + 1} ({model.joint_names[v.joint]}) leaves its {v.kind} limit at t = {time:.3f} s: "
+        f"{v.value:.4g} {v.unit}, allowed {v.limit:.4g} {v.unit}. Nothing was moved; "
+        "change the trajectory or the robot's limits",
+        kind=v.kind,
+        joint=v.joint + 1,
+        joint_name=model.joint_names[v.joint],
+        time=time,
+        value=v.value,
+        limit=v.limit,
+    )

@@ -1,0 +1,113 @@
+"""What every excitation trajectory is: a duration, exact derivatives, a definition that round-trips."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrajectorySamples:
+    """A trajectory on a uniform grid that includes both ends.
+
+    Attributes
+    ----------
+    period : s between samples.
+    t : (N,) s from 0.
+    q, qd, qdd : (N, n) rad, rad/s, rad/s² (m, m/s, m/s² for prismatic joints).
+    """
+
+    period: float
+    t: Array
+    q: Array
+    qd: Array
+    qdd: Array
+
+    def __post_init__(self) -> None:
+        if self.t.ndim != 1 or self.t.size < 2 or self.q.ndim != 2:
+            raise InputError("trajectory samples need t of shape (N,), N >= 2, and q of shape (N, n)")
+        for name in ("q", "qd", "qdd"):
+            value = getattr(self, name)
+            if value.shape != (self.t.size, self.n_joints):
+                raise InputError(
+                    f"trajectory samples: {name} has shape {value.shape}, "
+                    f"expected {(self.t.size, self.n_joints)}"
+                )
+            if not np.all(np.isfinite(value)):
+                row, joint = np.argwhere(~np.isfinite(value))[0]
+                raise InputError(f"trajectory samples: {name} of joint {joint + 1} at t = {self.t[row]:.4f} s is not finite")
+
+    @property
+    def n_joints(self) -> int:
+        return int(self.q.shape[1])
+
+    @property
+    def duration(self) -> float:
+        """Time from the first to the last sample, s."""
+        return float(self.t[-1] - self.t[0])
+
+
+class Trajectory(Protocol):
+    """A trajectory family: evaluated exactly at any time, rebuilt exactly from its definition."""
+
+    @property
+    def n_joints(self) -> int: ...
+
+    @property
+    def duration(self) -> float: ...
+
+    def evaluate(self, t: Array) -> tuple[Array, Array, Array]:
+        """Return q, qd, qdd, each (N, n), at the times ``t`` (N,) in s."""
+        ...
+
+    def sample(self, period: float) -> TrajectorySamples: ...
+
+    def definition(self) -> dict[str, Any]: ...
+
+
+def uniform_grid(duration: float, period: float) -> Array:
+    """Return 0, period, ..., duration.
+
+    Raises
+    ------
+    InputError
+        The period is not positive or does not divide the duration, so the end would be cut off.
+    """
+    if not (np.isfinite(period) and period > 0.0):
+        raise InputError(f"the sampling period must be positive, got {period} s")
+    steps = round(duration / period)
+    if steps < 1 or abs(steps * period - duration) > 1e-6 * period:
+        raise InputError(
+            f"a period of {period} s does not divide the trajectory's {duration} s; "
+            "the last samples would be lost. Choose a period that divides it",
+            code="period-does-not-divide",
+        )
+    return np.linspace(0.0, duration, steps + 1)
+
+
+def trajectory_from_definition(definition: Mapping[str, Any]) -> Trajectory:
+    """Rebuild a trajectory from what its ``definition()`` returned.
+
+    Raises
+    ------
+    InputError
+        The family is unknown, a key is missing or unknown, or an array has the wrong shape.
+    """
+    from core.excitation.fourier import FourierQuintic  # noqa: PLC0415 - families build on this module
+
+    families = {FourierQuintic.family: FourierQuintic.from_definition}
+    family = definition.get("family")
+    if family not in families:
+        raise InputError(
+            f"unknown trajectory family {family!r}; known: {', '.join(sorted(families))}",
+            code="trajectory-family-unknown",
+        )
+    return families[family](definition)

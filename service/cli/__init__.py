@@ -1,0 +1,37 @@
+"""The command ``dynid``.
+
+Exit codes: 0 everything done and every check passed; 1 a check failed or the work could not be done
+(the error says what to do); 2 the command line itself is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from core.errors import DynidError
+from service.cli import demo, identify, serve
+
+app = typer.Typer(
+    name="dynid",
+    help="Robot-side dynamic identification: stream, excite, identify, validate, feed forward.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+app.command("serve")(serve.serve)
+app.command("demo")(demo.demo)
+app.command("identify", cls=identify.ListOptionsCommand)(identify.identify)
+
+
+def main() -> None:
+    """Run the command line; an error that dynid raised on purpose is a message, not a traceback."""
+    try:
+        app()
+    except DynidError as error:
+        sys.stderr.write(f"dynid: {error.detail} [{error.code}]\n")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.stderr.write("dynid: interrupted\n")
+        sys.exit(130)
