@@ -93,7 +93,7 @@ def _default_data_dir() -> Path:
 
 
 class Settings(BaseSettings):
-    """Everything the service can be told. Use `Settings.load` to read the file and report errors well."""
+    """Everything the service can be told. Use `load_settings` to read the file and report errors well."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
@@ -186,25 +186,25 @@ class Settings(BaseSettings):
         """SQLAlchemy URL of the database."""
         return self.database_url or f"sqlite:///{self.data_dir / 'dynid.sqlite3'}"
 
-    @classmethod
-    def load(cls, path: Path | None = None, **overrides: Any) -> Self:
-        """Read the file (``path``, else ``DYNID_CONFIG``, else none), the environment and ``overrides``.
 
-        Raises
-        ------
-        ConfigurationError
-            A file that is missing or not TOML, or a key or value that is not valid.
-        """
-        named = os.environ.get(CONFIG_VARIABLE)
-        file = path if path is not None else Path(named) if named else None
-        from_file = {} if file is None else _resolve_paths(_read_toml(file), file.absolute().parent)
-        try:
-            from_env = EnvSettingsSource(cls)()
-            return cls(**_merge(_merge(from_file, from_env), overrides))
-        except ValidationError as error:
-            raise _explain(error, file, from_file) from error
-        except SettingsError as error:
-            raise ConfigurationError(f"environment: {error}") from error
+def load_settings(path: Path | None = None, **overrides: Any) -> Settings:
+    """Read the file (``path``, else ``DYNID_CONFIG``, else none), the environment and ``overrides``.
+
+    Raises
+    ------
+    ConfigurationError
+        A file that is missing or not TOML, or a key or value that is not valid.
+    """
+    named = os.environ.get(CONFIG_VARIABLE)
+    file = path if path is not None else Path(named) if named else None
+    from_file = {} if file is None else _resolve_paths(_read_toml(file), file.absolute().parent)
+    try:
+        from_env = EnvSettingsSource(Settings)()
+        return Settings(**_merge(_merge(from_file, from_env), overrides))
+    except ValidationError as error:
+        raise _explain(error, file, from_file) from error
+    except SettingsError as error:
+        raise ConfigurationError(f"environment: {error}") from error
 
 
 def is_model_path(model: str) -> bool:
