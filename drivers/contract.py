@@ -1,0 +1,237 @@
+"""What every robot driver offers, and the errors it may raise.
+
+A driver is synchronous and owned by one process, the device host. It gives three things: a source of samples,
+a player that moves the robot in a process of its own, and a way to halt the robot that needs neither.
+"""
+
+# ruff: noqa: N818 - the names say what happened to the controller, not that an exception is an error
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol
+
+from core.errors import DynidError, InputError
+from core.streaming.samples import SampleBlock
+
+MotionOutcome = Literal["completed", "stopped", "faulted"]
+
+
+class DriverError(DynidError):
+    """Base of everything that goes wrong between this host and a controller.
+
+    ``detail`` starts with ``host:port``; ``context`` holds ``host`` and ``port`` where one is involved.
+    """
+
+    code = "driver-error"
+
+
+class DriverUnreachable(DriverError):
+    """Nothing answers at the controller's address."""
+
+    code = "controller-unreachable"
+
+
+class DriverTimeout(DriverError):
+    """The controller is connected but does not answer in time."""
+
+    code = "controller-timeout"
+
+
+class ConnectionLost(DriverError):
+    """An open connection broke."""
+
+    code = "connection-lost"
+
+
+class DriverProtocolError(DriverError):
+    """The peer does not speak the expected protocol, or refuses what was asked of it."""
+
+    code = "controller-protocol"
+
+
+class UnsupportedController(DriverError):
+    """The controller's model or version cannot do what is needed."""
+
+    code = "controller-unsupported"
+
+
+class ControllerNotReady(DriverError):
+    """The controller is in a state in which it cannot move: no remote control, brakes on, other program."""
+
+    code = "controller-not-ready"
+
+
+class ProtectiveStop(DriverError):
+    """The controller has stopped the robot for safety."""
+
+    code = "protective-stop"
+
+
+class MotionRefused(DriverError):
+    """A motion was not started; nothing has moved. ``code`` says why."""
+
+    code = "motion-refused"
+
+
+class StopUnconfirmed(DriverError):
+    """Every way to stop was tried, but it could not be confirmed that the robot is at rest."""
+
+    code = "stop-unconfirmed"
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a driver can do with its robot."""
+
+    n_joints: int
+    max_rate_hz: float
+    motion: bool
+
+
+@dataclass(frozen=True)
+class ControllerInfo:
+    """What does not change while connected."""
+
+    version: str
+    serial: str | None
+
+
+@dataclass(frozen=True)
+class ControllerState:
+    """What the stream says about the controller besides joint signals; names as the controller's manual."""
+
+    robot_mode: str
+    safety_mode: str
+    program_running: bool
+
+
+class SampleSource(Protocol):
+    """Every sample of the controller, in order, or an exact count of those that are missing.
+
+    One thread uses a source. It stays usable over lost connections: ``connect`` again, and the sequence
+    goes on with the samples missed in between counted as ``lost``.
+    """
+
+    state: ControllerState | None
+
+    def connect(self) -> ControllerInfo:
+        """Open the stream; raises `DriverError` with the reason when that fails."""
+        ...
+
+    def read(self, timeout: float) -> SampleBlock | None:
+        """Block for at least one sample; None when none arrives within ``timeout`` s.
+
+        Raises
+        ------
+        ConnectionLost, DriverProtocolError
+        """
+        ...
+
+    def take_notices(self) -> list[str]:
+        """Return and forget what an operator should know: controller messages, restarts, oddities."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ApproachSpeed:
+    """How fast to go to the first pose: rad/s and rad/s² of the leading joint."""
+
+    speed: float
+    acceleration: float
+
+
+@dataclass(frozen=True)
+class MotionFinish:
+    """How a motion ended. ``late_cycles`` were sent after their cycle had passed.
+
+    ``period_ms`` holds the 50th, 99th and 100th percentile of the time between commands.
+    """
+
+    outcome: MotionOutcome
+    reason: str
+    code: str | None = None
+    cycles: int = 0
+    late_cycles: int = 0
+    period_ms: tuple[float, float, float] | None = None
+
+
+class MotionListener(Protocol):
+    """Told by a player what happens; called from the player's own thread, in this order."""
+
+    def at_start(self) -> None:
+        """The approach is over and the robot holds; the player waits for ``proceed``."""
+
+    def progress(self, time: float) -> None:
+        """``time`` s of the trajectory have been commanded."""
+
+    def finished(self, finish: MotionFinish) -> None:
+        """Called exactly once, also when the player's process crashed; the process is gone by then."""
+
+
+class MotionPlayer(Protocol):
+    """Plays one trajectory, once, in a process of its own that stops the robot when its parent dies."""
+
+    def start(self, listener: MotionListener) -> None:
+        """Start the process and return at once; the calling thread must outlive the motion."""
+
+    def proceed(self) -> None:
+        """Let the trajectory begin."""
+
+    def stop(self, reason: str, *, immediately: bool) -> None:
+        """Ask for a decelerated stop: along the path, or at once (which leaves the path). Does not wait."""
+
+    def kill(self) -> None:
+        """End the process without its help; the controller then has to be halted another way."""
+
+
+class RobotDriver(Protocol):
+    """One robot. Creating a driver connects to nothing."""
+
+    capabilities: ClassVar[Capabilities]
+
+    def source(self) -> SampleSource: ...
+
+    def player(self, trajectory: Path, approach: ApproachSpeed | None, settle_time: float) -> MotionPlayer:
+        """Return a player for a trajectory file (see `drivers.trajectory`).
+
+        Raises
+        ------
+        InputError
+            The file is not a trajectory for this robot.
+        """
+        ...
+
+    def halt(self) -> None:
+        """Stop whatever program moves the robot, over a connection of its own; raises `DriverError`."""
+        ...
+
+    def recover(self) -> None:
+        """Release a protective stop; raises `DriverError` in the controller's own words when refused."""
+        ...
+
+
+_DRIVERS = {"universal_robots": "drivers.universal_robots.driver"}
+
+
+def driver_named(name: str) -> Callable[[str, float], RobotDriver]:
+    """Return the maker ``(host, rate_hz) -> RobotDriver`` of the driver called ``name`` in the settings.
+
+    Raises
+    ------
+    InputError
+        No such driver.
+    """
+    try:
+        module = importlib.import_module(_DRIVERS[name])
+    except KeyError:
+        raise InputError(
+            f"no driver is called '{name}'; known: {', '.join(_DRIVERS)}", code="driver-unknown"
+        ) from None
+    maker: Callable[[str, float], RobotDriver] = module.create
+    return maker

@@ -1,0 +1,225 @@
+"""What the service and a device host say to each other: one JSON object per line, nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from drivers.contract import MotionOutcome
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+Connection = Literal["starting", "streaming", "stale", "disconnected", "crashed"]
+MotionState = Literal["idle", "approaching", "playing", "stopping", "faulted"]
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Approach(Message):
+    """Go to the first pose with a joint move: rad/s and rad/s² of the leading joint."""
+
+    speed: Positive
+    acceleration: Positive
+
+
+class MotionRequest(Message):
+    """Play a trajectory file (.npz with t (N,), q (N, n), qd (N, n), uniform period).
+
+    Without ``approach`` the robot must already be within ``start_tolerance`` (rad) of the first pose.
+    ``tracking_limit`` (rad, one per joint) stops the motion when the actual pose leaves the target by more.
+    ``settle_time`` (s) is the rest before the first and after the last sample.
+    """
+
+    motion_id: str
+    trajectory: Path
+    approach: Approach | None = None
+    start_tolerance: Positive
+    tracking_limit: tuple[Positive, ...]
+    settle_time: NotNegative = 0.5
+
+
+class ControllerStatus(Message):
+    """What the controller says about itself, in its manual's words."""
+
+    version: str | None = None
+    serial: str | None = None
+    mode: str | None = None
+    safety: str | None = None
+    program_running: bool | None = None
+
+
+class DeviceStatus(Message):
+    """All that is known about a robot's connection and motion, at most 0.2 s old.
+
+    ``reason`` explains every connection that is not ``streaming``, and a latched fault. ``ring_path`` and
+    ``ring_epoch`` name the live samples; a new epoch means a new host, with positions that start again.
+    """
+
+    robot: str
+    connection: Connection = "starting"
+    reason: str | None = None
+    pid: int | None = None
+    ring_path: Path | None = None
+    ring_epoch: int | None = None
+    n_joints: int | None = None
+    rate_hz: float
+    samples: int = 0
+    lost: int = 0
+    sample_age_ms: float | None = None
+    realtime: str | None = None
+    controller: ControllerStatus = ControllerStatus()
+    motion: MotionState = "idle"
+    motion_id: str | None = None
+    restarts: int = 0
+
+
+# --- events of one motion, host -> service -------------------------------------------------------------
+
+
+class MotionStarted(Message):
+    """The approach is over; the trajectory begins at or after this position of the ring."""
+
+    type: Literal["motion-started"] = "motion-started"
+    motion_id: str
+    ring_position: int
+
+
+class MotionProgress(Message):
+    type: Literal["motion-progress"] = "motion-progress"
+    motion_id: str
+    fraction: float
+    time: float
+
+
+class MotionFinished(Message):
+    """The last event of a motion; ``max_tracking_error`` (rad) is per joint, empty when it never started.
+
+    ``late_cycles`` of ``cycles`` commands left after their cycle had passed; ``period_ms`` holds the 50th,
+    99th and 100th percentile of the time between commands.
+    """
+
+    type: Literal["motion-finished"] = "motion-finished"
+    motion_id: str
+    outcome: MotionOutcome
+    reason: str
+    code: str | None = None
+    ring_position: int
+    cycles: int = 0
+    late_cycles: int = 0
+    period_ms: tuple[float, float, float] | None = None
+    max_tracking_error: tuple[float, ...] = ()
+
+
+MotionEvent = MotionStarted | MotionProgress | MotionFinished
+
+
+# --- service -> host -----------------------------------------------------------------------------------
+
+
+class Configure(Message):
+    """The first message: which robot, where its samples go."""
+
+    type: Literal["configure"] = "configure"
+    robot: str
+    driver: str
+    host: str
+    rate_hz: Positive
+    ring_path: Path
+    ring_seconds: Positive
+    motion_enabled: bool
+
+
+class Heartbeat(Message):
+    """The service is alive; motion is allowed until ``authority_until`` (CLOCK_MONOTONIC, s)."""
+
+    type: Literal["heartbeat"] = "heartbeat"
+    authority_until: float | None
+
+
+class Play(Message):
+    type: Literal["play"] = "play"
+    call: int
+    request: MotionRequest
+
+
+class Stop(Message):
+    type: Literal["stop"] = "stop"
+    call: int
+    reason: str
+
+
+class Recover(Message):
+    """Release what keeps the controller from moving (a protective stop); a deliberate act."""
+
+    type: Literal["recover"] = "recover"
+    call: int
+
+
+class Shutdown(Message):
+    type: Literal["shutdown"] = "shutdown"
+
+
+ToHost = Annotated[Configure | Heartbeat | Play | Stop | Recover | Shutdown, Field(discriminator="type")]
+
+
+# --- host -> service -----------------------------------------------------------------------------------
+
+
+class Report(Message):
+    """The host's share of `DeviceStatus`, sent every 100 ms and on every change."""
+
+    type: Literal["report"] = "report"
+    connection: Connection
+    reason: str | None
+    ring_epoch: int
+    n_joints: int
+    samples: int
+    lost: int
+    sample_age_ms: float | None
+    realtime: str
+    controller: ControllerStatus
+    motion: MotionState
+    motion_id: str | None
+
+
+class Done(Message):
+    """Call number ``call`` has succeeded."""
+
+    type: Literal["done"] = "done"
+    call: int
+
+
+class Failed(Message):
+    """Call number ``call`` was refused or failed."""
+
+    type: Literal["failed"] = "failed"
+    call: int
+    code: str
+    detail: str
+    context: dict[str, Any] = {}
+
+
+class Notice(Message):
+    """Something an operator should find in the log."""
+
+    type: Literal["notice"] = "notice"
+    text: str
+
+
+FromHost = Annotated[
+    Report | Done | Failed | Notice | MotionStarted | MotionProgress | MotionFinished,
+    Field(discriminator="type"),
+]
+
+to_host: TypeAdapter[ToHost] = TypeAdapter(ToHost)
+from_host: TypeAdapter[FromHost] = TypeAdapter(FromHost)
+
+
+def line(message: Message) -> bytes:
+    """Return ``message`` as one line."""
+    return message.model_dump_json().encode() + b"\n"
