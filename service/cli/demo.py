@@ -1,0 +1,70 @@
+"""``dynid demo``: service and virtual robot started, the whole way gone, everything checked."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="Of the virtual robot's unknown parameters and noise.")] = 7,
+    robot_host: Annotated[
+        str, typer.Option(help="Loopback address of the virtual controller; its ports are fixed by the protocol.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port of the service; 0 takes a free one.")] = 0,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Keep database and recordings here; otherwise they are removed.")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything to this file.")] = None,
+) -> None:
+    """From a virtual UR10e to a feedforward table: excite, record, identify, validate, feed forward."""
+    from rich.console import Console
+
+    from service.demo import report
+
+    console = Console()
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="dynid-demo-") as scratch:
+        outcome, truth = _run(console, Path(scratch), data_dir, robot_host, port, seed)
+    verdicts = report.checks(outcome, truth)
+    report.show(console, outcome, truth, verdicts)
+    seconds = time.perf_counter() - started
+    if json_file is not None:
+        document = report.as_document(outcome, truth, verdicts, seconds, seed)
+        json_file.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        console.print(f"written to {json_file}")
+    console.print(f"{seconds:.0f} s")
+    if not all(check.passed for check in verdicts):
+        raise typer.Exit(1)
+
+
+def _run(console: Any, scratch: Path, data_dir: Path | None, robot_host: str, port: int, seed: int) -> Any:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from drivers.virtual.process import VirtualUR10e
+    from service.client import Client
+    from service.demo import flow, truth
+    from service.demo.processes import demo_service
+
+    bar = Progress(
+        TextColumn("{task.description:<44}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
+    with bar:
+        task = bar.add_task("start the virtual UR10e", total=1.0)
+
+        def progress(step: str, fraction: float) -> None:
+            bar.update(task, description=step, completed=fraction)
+
+        with VirtualUR10e(robot_host, seed):
+            progress("start the service", 0.0)
+            with demo_service(data_dir or scratch, robot_host, port, progress) as service:
+                console.print(f"service at {service.url}, virtual UR10e at {robot_host}")
+                with Client(service.url, service.api_key) as client:
+                    outcome = flow.run(client, progress)
+        progress("compare with the plant's truth", 0.0)
+        return outcome, truth.compare(outcome.torque, flow.CYCLE_TIME, seed)

@@ -1,0 +1,138 @@
+"""The steps of the demonstration, all of them over the service's REST API, as any client would go.
+
+Nothing here reads the plant's truth; the comparison at the very end does (``service.demo.truth``).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.excitation import catalogue
+from service.client import Client, ServiceError
+
+Array = NDArray[np.float64]
+
+ROBOT = "demo_ur10e"
+CYCLE_TIME = 0.002
+"""s; the controller's cycle, for which the feedforward table is made."""
+
+APPROACH = {"speed": 0.8, "acceleration": 1.2}
+"""How the virtual robot moves to the first pose; rad/s and rad/s²."""
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass
+class Outcome:
+    """What the demonstration produced, ready to be judged and written as JSON."""
+
+    motions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    recordings: dict[str, dict[str, Any]] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
+    validation: dict[str, Any] = field(default_factory=dict)
+    table: dict[str, Any] = field(default_factory=dict)
+    torque: Array = field(default_factory=lambda: np.empty((0, 0)))
+    formats_agree: bool = False
+    refused_while_disarmed: str = ""
+    refused_unvalidated: str = ""
+
+
+def run(client: Client, progress: Progress) -> Outcome:
+    """Go the whole way and return what came out; raises ServiceError where a step is refused."""
+    outcome = Outcome()
+    trajectories = {name: _store_trajectory(client, f"ur10e_{name}") for name in ("excitation", "validation")}
+    with client.lease(ROBOT, holder="dynid demo") as lease:
+        play = {"kind": "play", "robot": ROBOT, "approach": APPROACH, "record": True}
+        outcome.refused_while_disarmed = _refusal(
+            client, {**play, "trajectory_id": trajectories["excitation"]}, lease
+        )
+        for name, trajectory in trajectories.items():
+            client.post(f"/robots/{ROBOT}/permit", lease=lease)
+            motion = client.run_job(
+                {**play, "trajectory_id": trajectory}, lease=lease, progress=_follow(progress, f"play {name}")
+            )
+            outcome.motions[name] = motion
+            outcome.recordings[name] = client.get(f"/recordings/{motion['recording_id']}")
+    _identify(client, progress, outcome)
+    feedforward = {
+        "kind": "feedforward",
+        "result_id": outcome.result["id"],
+        "trajectory_id": trajectories["validation"],
+        "cycle_time": CYCLE_TIME,
+    }
+    outcome.refused_unvalidated = _refusal(client, feedforward, None)
+    _validate(client, progress, outcome)
+    client.post(f"/results/{outcome.result['id']}/promote")
+    built = client.run_job(feedforward, progress=_follow(progress, "build feedforward table"))
+    _fetch_table(client, built["table_id"], outcome)
+    return outcome
+
+
+def _store_trajectory(client: Client, name: str) -> str:
+    body = {"name": name, "robot": ROBOT, "definition": catalogue(name).definition()}
+    identifier: str = client.post("/trajectories", body)["id"]
+    return identifier
+
+
+def _identify(client: Client, progress: Progress, outcome: Outcome) -> None:
+    request = {
+        "kind": "identify",
+        "robot": ROBOT,
+        "recordings": [outcome.recordings["excitation"]["id"]],
+        "gains": "from-recording",
+        "friction": "coulomb_viscous",
+        "estimator": "wls",
+        "rotor_inertia": True,
+    }
+    done = client.run_job(request, progress=_follow(progress, "identify"))
+    outcome.result = client.get(f"/results/{done['result_id']}")
+
+
+def _validate(client: Client, progress: Progress, outcome: Outcome) -> None:
+    request = {
+        "kind": "validate",
+        "result_id": outcome.result["id"],
+        "recordings": [outcome.recordings["validation"]["id"]],
+        "criteria": {"max_relative_residual": 0.25},
+    }
+    outcome.validation = client.run_job(request, progress=_follow(progress, "validate on the second motion"))
+
+
+def _fetch_table(client: Client, table_id: str, outcome: Outcome) -> None:
+    """Fetch the table in all three formats; they must say the same."""
+    path = f"/feedforward-tables/{table_id}"
+    outcome.table = client.get(path)
+    binary = client.request("GET", path, params={"format": "binary"}).content
+    rows = client.request("GET", path, params={"format": "csv"}).text.splitlines()
+    n = int(outcome.table["n_joints"])
+    outcome.torque = np.frombuffer(binary, "<f4").reshape(-1, n).astype(np.float64)
+    header = rows[0].split(",")
+    first = [i for i, name in enumerate(header) if name.startswith("torque")]
+    csv = np.array([[float(row.split(",")[i]) for i in first] for row in rows[1:]])
+    json_torque = np.array(outcome.table["torque"])
+    outcome.formats_agree = (
+        zlib.crc32(binary) == outcome.table["crc32"]
+        and len(binary) == outcome.table["samples"] * n * struct.calcsize("<f")
+        and np.array_equal(csv.astype("<f4"), outcome.torque.astype("<f4"))
+        and np.array_equal(json_torque.astype("<f4"), outcome.torque.astype("<f4"))
+    )
+
+
+def _refusal(client: Client, request: dict[str, Any], lease: str | None) -> str:
+    """Ask for what must be refused and return the code of the refusal; '' if it was accepted."""
+    try:
+        client.run_job(request, lease=lease)
+    except ServiceError as refused:
+        return refused.code
+    return ""
+
+
+def _follow(progress: Progress, step: str) -> Callable[[Any], None]:
+    return lambda job: progress(f"{step}: {job['phase'] or job['state']}", float(job["progress"]))
