@@ -71,10 +71,6 @@ class RobotSettings(BaseModel):
         Positive, Field(description="How far from the first pose a motion may start, rad.")
     ] = 0.01
     tracking_limit: Annotated[Positive, Field(description="Tracking error that stops a motion, rad.")] = 0.1
-    approach_speed: Annotated[
-        Positive, Field(description="Joint speed on the way to the first pose, rad/s.")
-    ] = 0.3
-    approach_acceleration: Annotated[Positive, Field(description="... and its acceleration, rad/s².")] = 0.5
     settle_time: Annotated[float, Field(ge=0, le=60, description="Rest before and after a motion, s.")] = 0.5
 
     @field_validator("model")

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from service.settings import ConfigurationError, Settings, load_settings
+
+ROBOT = """
+[robots.cell1]
+driver = "universal_robots"
+host = "127.0.0.2"
+model = "ur10e"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "dynid.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def refusal(file: Path | None, **overrides: object) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(file, **overrides)
+    assert caught.value.code == "configuration-invalid"
+    return caught.value.detail
+
+
+def test_defaults_are_the_safe_ones(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, ROBOT))
+    assert settings.host == "127.0.0.1"
+    assert settings.authentication
+    assert not settings.metrics_public
+    robot = settings.robots["cell1"]
+    assert robot.name == "cell1"
+    assert not robot.motion_enabled
+    assert not robot.virtual
+
+
+def test_environment_overrides_file_and_arguments_override_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, "port = 1\nworkers = 1\nqueue_limit = 1\n" + ROBOT)
+    monkeypatch.setenv("DYNID_WORKERS", "2")
+    monkeypatch.setenv("DYNID_QUEUE_LIMIT", "2")
+    monkeypatch.setenv("DYNID_ROBOTS__CELL1__HOST", "127.0.0.9")
+    settings = load_settings(file, queue_limit=3)
+    assert (settings.port, settings.workers, settings.queue_limit) == (1, 2, 3)
+    assert settings.robots["cell1"].host == "127.0.0.9"
+    assert settings.robots["cell1"].model == "ur10e"
+
+
+def test_file_is_found_through_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNID_CONFIG", str(write(tmp_path, "port = 4711\n")))
+    assert load_settings().port == 4711
+
+
+def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "arm.urdf").write_text("<robot/>", encoding="utf-8")
+    settings = load_settings(write(tmp_path, 'data_dir = "data"\n' + ROBOT.replace("ur10e", "arm.urdf")))
+    assert settings.data_dir == tmp_path / "data"
+    assert settings.robots["cell1"].model == str(tmp_path / "arm.urdf")
+
+
+def test_unknown_driver_names_file_key_and_what_there_is(tmp_path: Path) -> None:
+    file = write(tmp_path, ROBOT.replace("universal_robots", "kuka"))
+    message = refusal(file)
+    assert str(file) in message
+    assert "robots.cell1.driver" in message
+    assert "'universal_robots'" in message
+    assert "'kuka'" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "reason"),
+    [
+        ("prot = 80\n", "prot", "is not a setting"),
+        (ROBOT + "hots = 'x'\n", "robots.cell1.hots", "is not a setting"),
+        (
+            "[robots.cell1]\ndriver = 'universal_robots'\nmodel = 'ur10e'\n",
+            "robots.cell1.host",
+            "is required",
+        ),
+        (ROBOT + "name = 'other'\n", "robots", "leave the name out"),
+        ("[robots.'Cell 1']\n", "robots", "match pattern"),
+        (ROBOT.replace('"ur10e"', '"no/such.urdf"'), "robots.cell1.model", "no model file"),
+        ("port = 70000\n", "port", "less than or equal to 65535"),
+        ("api_key = 'short'\n", "api_key", "at least 16 characters"),
+    ],
+)
+def test_bad_value_is_named_by_file_and_key(tmp_path: Path, text: str, key: str, reason: str) -> None:
+    file = write(tmp_path, text)
+    message = refusal(file)
+    assert str(file) in message
+    assert f"{key}" in message
+    assert reason in message
+
+
+def test_bad_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNID_PORT", "tcp://10.0.0.1:80")
+    assert "environment variable DYNID_PORT: port" in refusal(write(tmp_path, ROBOT))
+
+
+def test_file_that_is_missing_or_not_toml(tmp_path: Path) -> None:
+    assert "no configuration file" in refusal(tmp_path / "absent.toml")
+    assert "not valid TOML" in refusal(write(tmp_path, "port = \n"))
+
+
+def test_public_bind_has_to_be_meant() -> None:
+    assert "allow_public_bind = true" in refusal(None, host="0.0.0.0")
+    assert load_settings(host="0.0.0.0", allow_public_bind=True).host == "0.0.0.0"
+    assert "authentication cannot be off" in refusal(
+        None, host="0.0.0.0", allow_public_bind=True, authentication=False
+    )
+
+
+def test_key_never_shows(tmp_path: Path) -> None:
+    settings = load_settings(data_dir=tmp_path, api_key="0123456789abcdef")
+    assert "0123456789abcdef" not in repr(settings)
+
+
+def test_settings_cross_process_boundaries(tmp_path: Path) -> None:
+    settings = load_settings(write(tmp_path, ROBOT))
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_runtime_path_is_stable_and_per_data_dir(tmp_path: Path) -> None:
+    first, second = (Settings(data_dir=tmp_path / name) for name in "ab")
+    assert first.runtime_path == Settings(data_dir=tmp_path / "a").runtime_path
+    assert first.runtime_path != second.runtime_path
