@@ -1,0 +1,123 @@
+"""Feedforward tables, numbered per robot."""
+
+from __future__ import annotations
+
+import zlib
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from core.errors import InputError
+from service.errors import ConflictError
+from service.storage import counters, events, queries, results, trajectories
+from service.storage.identifiers import new_id
+from service.storage.tables import Document, FeedforwardTableRow, utc_now
+
+_FLOAT32 = 4
+
+
+def create(
+    session: Session,
+    *,
+    result_id: str,
+    trajectory_id: str,
+    cycle_time: float,
+    samples: int,
+    n_joints: int,
+    crc32: int,
+    digest: str,
+    torque: bytes,
+    current: bytes | None,
+    document: Document,
+) -> FeedforwardTableRow:
+    """Add a table under the robot's next version number.
+
+    Raises
+    ------
+    ConflictError
+        ``result-not-validated``: tables are built only from a validated result or the one in force.
+    InputError
+        The bytes do not have the stated size or checksum.
+    """
+    result = results.get(session, result_id)
+    if result.state not in results.USABLE:
+        raise ConflictError(
+            f"result {result_id} is {result.state}; a feedforward table needs a validated or active one",
+            code="result-not-validated",
+            id=result_id,
+            state=result.state,
+        )
+    trajectories.get(session, trajectory_id)
+    _check_bytes(torque, current, samples * n_joints * _FLOAT32, crc32)
+    row = FeedforwardTableRow(
+        id=new_id("fft"),
+        robot=result.robot,
+        version=counters.next_value(session, f"feedforward/{result.robot}"),
+        result_id=result_id,
+        trajectory_id=trajectory_id,
+        cycle_time=cycle_time,
+        samples=samples,
+        n_joints=n_joints,
+        crc32=crc32,
+        digest=digest,
+        torque=torque,
+        current=current,
+        document=document,
+        created_at=utc_now(),
+    )
+    session.add(row)
+    session.flush()
+    events.record(
+        session,
+        "feedforward.created",
+        f"feedforward table {row.id}, version {row.version} of {row.robot}",
+        subject=row.id,
+        robot=row.robot,
+        result_id=result_id,
+        trajectory_id=trajectory_id,
+    )
+    return row
+
+
+def get(session: Session, identifier: str) -> FeedforwardTableRow:
+    """Return the table or raise NotFoundError ``feedforward-table-not-found``."""
+    return queries.get(session, FeedforwardTableRow, "feedforward-table", identifier)
+
+
+def latest(session: Session, robot: str, trajectory_id: str | None = None) -> FeedforwardTableRow | None:
+    """Return the robot's table of the highest version, of one trajectory where given; or None."""
+    query = select(FeedforwardTableRow).where(FeedforwardTableRow.robot == robot)
+    if trajectory_id is not None:
+        query = query.where(FeedforwardTableRow.trajectory_id == trajectory_id)
+    return session.scalar(query.order_by(FeedforwardTableRow.version.desc()).limit(1))
+
+
+def find(
+    session: Session,
+    *,
+    robot: str | None = None,
+    result_id: str | None = None,
+    trajectory_id: str | None = None,
+    limit: int = queries.DEFAULT_LIMIT,
+    before: str | None = None,
+) -> list[FeedforwardTableRow]:
+    """Return tables, newest first, without their bytes."""
+    return queries.newest(
+        session,
+        FeedforwardTableRow,
+        queries.equals(FeedforwardTableRow.robot, robot),
+        queries.equals(FeedforwardTableRow.result_id, result_id),
+        queries.equals(FeedforwardTableRow.trajectory_id, trajectory_id),
+        limit=limit,
+        before=before,
+        without=(FeedforwardTableRow.torque, FeedforwardTableRow.current),
+    )
+
+
+def _check_bytes(torque: bytes, current: bytes | None, expected: int, crc32: int) -> None:
+    for name, data in (("torque", torque), ("current", current)):
+        if data is not None and len(data) != expected:
+            raise InputError(f"feedforward table: {name} has {len(data)} bytes, expected {expected}")
+    found = zlib.crc32(torque)
+    if found != crc32:
+        raise InputError(f"feedforward table: checksum {crc32:#010x} stated, the bytes have {found:#010x}")
