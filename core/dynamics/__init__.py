@@ -1,0 +1,1 @@
+"""Rigid-body dynamics of serial chains: Numba kernels, and the reduction to base parameters."""

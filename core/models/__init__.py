@@ -1,0 +1,7 @@
+"""Robot models: what identification knows of a robot before any data, and where it comes from."""
+
+from core.models.chain import SerialChain
+from core.models.limits import JointLimits
+from core.models.loading import load
+
+__all__ = ["JointLimits", "SerialChain", "load"]

@@ -1,0 +1,357 @@
+"""The serial chain: geometry, inertial parameters, limits and drives of one robot, and its dynamics."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.dynamics import kernels
+from core.dynamics.chain_arrays import ChainArrays, make_workspace
+from core.errors import InputError, ModelError
+from core.models.frozen_arrays import freeze
+from core.models.limits import JointLimits
+
+Array = NDArray[np.float64]
+
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+INERTIAL_NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
+JOINT_TYPES = ("revolute", "prismatic")
+_PER_JOINT = {
+    "placement_rotation": (3, 3),
+    "placement_translation": (3,),
+    "axis": (3,),
+    "inertial_parameters": (10,),
+    "rotor_inertia": (),
+    "drive_gains": (),
+}
+_DOCUMENT_KIND = "serial-chain"
+_DOCUMENT_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class SerialChain:
+    """A serial chain of n revolute and prismatic joints on a fixed base.
+
+    The root frame is the base's. Joint frame j moves with link j; at q = 0 it stands at
+    ``placement_rotation[j]``, ``placement_translation[j]`` in joint frame j-1 (the root frame for the first),
+    and it turns about, or slides along, ``axis[j]``, given in itself. Two chains are equal when everything
+    that matters, that is ``digest()``, is.
+
+    Attributes
+    ----------
+    name, joint_names : for people and messages.
+    joint_types : "revolute" or "prismatic".
+    placement_rotation (n, 3, 3), placement_translation (n, 3) in m.
+    axis : (n, 3), normalised on construction.
+    inertial_parameters : (n, 10) m mx my mz Ixx Ixy Iyy Ixz Iyz Izz of link j in joint frame j, inertia about
+        its origin; kg, kg·m, kg·m².
+    limits : JointLimits.
+    rotor_inertia : (n,) kg·m² seen at the joint, or None where the model has no rotor columns.
+    gravity : (3,) m/s² in the root frame.
+    drive_gains : (n,) N·m/A (N/A), or None where unknown.
+    tool : (4, 4) pose of the end of the last link in the last joint frame.
+
+    Raises
+    ------
+    ModelError
+        A shape is wrong, a value is not finite, a rotation is none, an axis is zero.
+    """
+
+    name: str
+    joint_names: tuple[str, ...]
+    joint_types: tuple[str, ...]
+    placement_rotation: Array
+    placement_translation: Array
+    axis: Array
+    inertial_parameters: Array
+    limits: JointLimits
+    rotor_inertia: Array | None = None
+    gravity: Array = field(default_factory=lambda: np.array(STANDARD_GRAVITY))
+    drive_gains: Array | None = None
+    tool: Array = field(default_factory=lambda: np.eye(4))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "joint_names", tuple(self.joint_names))
+        object.__setattr__(self, "joint_types", tuple(self.joint_types))
+        n = len(self.joint_names)
+        if n == 0:
+            raise ModelError(f"{self.name}: a serial chain needs at least one moving joint")
+        if len(set(self.joint_names)) != n:
+            raise ModelError(f"{self.name}: joint names repeat: {', '.join(self.joint_names)}")
+        if len(self.joint_types) != n or any(kind not in JOINT_TYPES for kind in self.joint_types):
+            raise ModelError(f"{self.name}: joint_types must be {n} of {JOINT_TYPES}, got {self.joint_types}")
+        for name, shape in _PER_JOINT.items():
+            if getattr(self, name) is not None:
+                freeze(self, name, (n, *shape))
+        freeze(self, "gravity", (3,))
+        freeze(self, "tool", (4, 4))
+        if self.limits.velocity.shape != (n,):
+            raise ModelError(f"{self.name}: limits are for {self.limits.velocity.size} joints, not {n}")
+        self._check_geometry()
+        self._check_physics()
+
+    def _check_geometry(self) -> None:
+        length = np.linalg.norm(self.axis, axis=1)
+        if np.any(length < 1e-9):
+            joint = self.joint_names[int(np.argmin(length))]
+            raise ModelError(f"{self.name}: the axis of joint {joint!r} has no length", joint=joint)
+        if np.any(np.abs(length - 1.0) > 1e-12):  # dividing a unit vector again would change its last digits
+            object.__setattr__(self, "axis", self.axis / length[:, None])
+            freeze(self, "axis", (self.n_joints, 3))
+        rotations = np.concatenate([self.placement_rotation, self.tool[None, :3, :3]])
+        error = np.abs(rotations @ rotations.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
+        error = np.maximum(error, np.abs(np.linalg.det(rotations) - 1.0))
+        if error.max() > 1e-6:
+            where = (*self.joint_names, "tool")[int(np.argmax(error))]
+            raise ModelError(f"{self.name}: the placement of {where!r} is not a rotation", joint=where)
+
+    def _check_physics(self) -> None:
+        for name, value in (("mass", self.inertial_parameters[:, 0]), ("rotor inertia", self.rotor_inertia)):
+            if value is not None and np.any(value < 0):
+                joint = self.joint_names[int(np.argmax(value < 0))]
+                raise ModelError(f"{self.name}: the {name} at joint {joint!r} is negative", joint=joint)
+        if self.drive_gains is not None and np.any(self.drive_gains == 0):
+            joint = self.joint_names[int(np.argmax(self.drive_gains == 0))]
+            raise ModelError(f"{self.name}: the drive gain of joint {joint!r} is zero", joint=joint)
+
+    # --- parameters -----------------------------------------------------------------------------------
+
+    @property
+    def n_joints(self) -> int:
+        return len(self.joint_names)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of standard parameters p: 10 n, or 11 n with rotor inertias."""
+        return self.n_joints * (10 if self.rotor_inertia is None else 11)
+
+    @property
+    def parameters(self) -> Array:
+        """Standard parameters (p,): ten per link, link by link, then the rotor inertias if there are any."""
+        rotors = () if self.rotor_inertia is None else (self.rotor_inertia,)
+        return np.concatenate([self.inertial_parameters.ravel(), *rotors])
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names (p,) such as ``m1``, ``mx1``, ``Izz6``, ``Ia1``; the number is the joint's, from 1."""
+        joints = range(1, self.n_joints + 1)
+        rotors = () if self.rotor_inertia is None else tuple(f"Ia{j}" for j in joints)
+        return tuple(f"{name}{j}" for j in joints for name in INERTIAL_NAMES) + rotors
+
+    def with_parameters(self, parameters: ArrayLike) -> Self:
+        """Return the same chain with other standard parameters (p,)."""
+        values = _as_array(parameters, "parameters", (self.n_parameters,))
+        ten = 10 * self.n_joints
+        rotors = None if self.rotor_inertia is None else values[ten:]
+        return replace(self, inertial_parameters=values[:ten].reshape(-1, 10), rotor_inertia=rotors)
+
+    def with_gravity(self, gravity: ArrayLike) -> Self:
+        """Return the same chain under another gravity (3,) m/s² in its root frame: another mounting."""
+        return replace(self, gravity=_as_array(gravity, "gravity", (3,)))
+
+    def with_rotor_inertia(self, rotor_inertia: ArrayLike | None) -> Self:
+        """Return the same chain with rotor inertias (n,), or without rotor columns for ``None``."""
+        if rotor_inertia is None:
+            return replace(self, rotor_inertia=None)
+        return replace(self, rotor_inertia=_as_array(rotor_inertia, "rotor_inertia", (self.n_joints,)))
+
+    def with_drive_gains(self, drive_gains: ArrayLike | None) -> Self:
+        """Return the same chain with drive gains (n,) N·m/A, or with none known."""
+        if drive_gains is None:
+            return replace(self, drive_gains=None)
+        return replace(self, drive_gains=_as_array(drive_gains, "drive_gains", (self.n_joints,)))
+
+    def with_limits(self, **limits: ArrayLike) -> Self:
+        """Return the same chain with the named limits (of ``JointLimits``) replaced; scalars apply to all."""
+        unknown = set(limits) - set(JointLimits.names())
+        if unknown:
+            raise InputError(f"unknown limits {sorted(unknown)}; there are {', '.join(JointLimits.names())}")
+        new = {
+            name: np.broadcast_to(np.asarray(value, dtype=np.float64), (self.n_joints,))
+            for name, value in limits.items()
+        }
+        return replace(self, limits=replace(self.limits, **new))
+
+    # --- dynamics -------------------------------------------------------------------------------------
+
+    @cached_property
+    def arrays(self) -> ChainArrays:
+        """The chain as kernels take it; treat as read-only."""
+        revolute = np.array([kind == "revolute" for kind in self.joint_types])
+        x, y, z = self.axis.T
+        zero = np.zeros_like(x)
+        cross = np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]).transpose(2, 0, 1)
+        along = self.axis[:, :, None] * self.axis[:, None, :]
+        turning = revolute[:, None, None]
+        placement = self.placement_rotation
+        angular = np.where(revolute[:, None], self.axis, 0.0)
+        linear = np.where(revolute[:, None], 0.0, self.axis)
+        rotors = np.zeros(self.n_joints) if self.rotor_inertia is None else self.rotor_inertia
+        return ChainArrays(
+            rotation_constant=np.ascontiguousarray(placement @ np.where(turning, along, np.eye(3))),
+            rotation_sin=np.ascontiguousarray(placement @ np.where(turning, cross, 0.0)),
+            rotation_cos=np.ascontiguousarray(placement @ np.where(turning, np.eye(3) - along, 0.0)),
+            offset=self.placement_translation.copy(),
+            slide=np.ascontiguousarray(np.einsum("jab,jb->ja", placement, linear)),
+            axis_angular=angular,
+            axis_linear=linear,
+            inertial_parameters=self.inertial_parameters.copy(),
+            rotor_inertia=rotors.copy(),
+            gravity=self.gravity.copy(),
+            tool=self.tool.copy(),
+        )
+
+    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """Return joint torques (N, n) in N·m (N) of the rigid body and rotors, without friction.
+
+        q, qd, qdd are (N, n) in rad, rad/s, rad/s² (m, ...); (n,) counts as N = 1.
+
+        Raises
+        ------
+        InputError
+            A shape is wrong.
+        """
+        positions, rates, accelerations = self._states(q=q, qd=qd, qdd=qdd)
+        out = np.empty_like(positions)
+        workspace = make_workspace(self.n_joints)
+        kernels.rnea(self.arrays, positions, rates, accelerations, workspace, out)
+        return out
+
+    def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """Return W (N, n, p) with ``W @ parameters == inverse_dynamics``; arguments as there.
+
+        The first 10 n columns belong to the links; rotor inertias add n more, with ``qdd`` on their diagonal.
+        """
+        positions, rates, accelerations = self._states(q=q, qd=qd, qdd=qdd)
+        out = np.empty((len(positions), self.n_joints, self.n_parameters))
+        rotors = self.rotor_inertia is not None
+        kernels.regressor_blocks(self.arrays, positions, rates, accelerations, rotors, out)
+        return out
+
+    def mass_matrix(self, q: ArrayLike) -> Array:
+        """Return the joint-space inertia (N, n, n) in kg·m² for q (N, n), rotor inertias included."""
+        (positions,) = self._states(q=q)
+        out = np.empty((len(positions), self.n_joints, self.n_joints))
+        kernels.mass_matrix(self.arrays, positions, make_workspace(self.n_joints), out)
+        return out
+
+    def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike) -> Array:
+        """Return accelerations (N, n) in rad/s² for joint torques tau (N, n) in N·m, without friction.
+
+        Raises
+        ------
+        InputError
+            A shape is wrong.
+        ModelError
+            The mass matrix is not positive definite, as when links have no inertia.
+        """
+        positions, rates, torques = self._states(q=q, qd=qd, tau=tau)
+        out = np.empty_like(positions)
+        workspace = make_workspace(self.n_joints)
+        singular = kernels.forward_dynamics(self.arrays, positions, rates, torques, workspace, out)
+        if singular >= 0:
+            raise ModelError(
+                f"{self.name}: the mass matrix of sample {singular + 1} is not positive definite; "
+                "the inertial parameters or rotor inertias are incomplete",
+                code="mass-matrix-singular",
+                sample=singular + 1,
+            )
+        return out
+
+    def joint_frames(self, q: ArrayLike) -> Array:
+        """Return poses (N, n + 1, 4, 4) in the root frame: joint frames 1..n, then the tool's."""
+        (positions,) = self._states(q=q)
+        out = np.empty((len(positions), self.n_joints + 1, 4, 4))
+        kernels.joint_frames(self.arrays, positions, out)
+        return out
+
+    def _states(self, **signals: ArrayLike) -> list[Array]:
+        """Return equal (N, n), contiguous, writable arrays: the one type kernels are compiled for."""
+        result: list[Array] = []
+        for name, value in signals.items():
+            array = np.require(np.atleast_2d(np.asarray(value, dtype=np.float64)), requirements=("C", "W"))
+            if array.ndim != 2 or array.shape[1] != self.n_joints:
+                raise InputError(
+                    f"{self.name}: {name} has shape {np.shape(value)}, expected (N, {self.n_joints})"
+                )
+            if result and array.shape != result[0].shape:
+                first = next(iter(signals))
+                raise InputError(
+                    f"{self.name}: {name} has {len(array)} samples, but {first} has {len(result[0])}"
+                )
+            result.append(array)
+        return result
+
+    # --- identity and storage -------------------------------------------------------------------------
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the whole chain as JSON-serialisable data; ``from_document`` gives the same chain back."""
+        optional = (self.rotor_inertia, self.drive_gains)
+        rotors, gains = (None if value is None else value.tolist() for value in optional)
+        return {
+            "kind": _DOCUMENT_KIND,
+            "version": _DOCUMENT_VERSION,
+            "name": self.name,
+            "joint_names": list(self.joint_names),
+            "joint_types": list(self.joint_types),
+            "placement_rotation": self.placement_rotation.tolist(),
+            "placement_translation": self.placement_translation.tolist(),
+            "axis": self.axis.tolist(),
+            "inertial_parameters": self.inertial_parameters.tolist(),
+            "limits": self.limits.to_document(),
+            "rotor_inertia": rotors,
+            "gravity": self.gravity.tolist(),
+            "drive_gains": gains,
+            "tool": self.tool.tolist(),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the chain that ``to_document`` described.
+
+        Raises
+        ------
+        ModelError
+            The document is of another kind or version, or incomplete.
+        """
+        if document.get("kind") != _DOCUMENT_KIND or document.get("version") != _DOCUMENT_VERSION:
+            raise ModelError(
+                f"not a serial-chain document of version {_DOCUMENT_VERSION}: "
+                f"kind {document.get('kind')!r}, version {document.get('version')!r}"
+            )
+        values = {key: value for key, value in document.items() if key not in ("kind", "version")}
+        try:
+            values["limits"] = JointLimits.from_document(values["limits"])
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"incomplete or foreign serial-chain document: {error}") from error
+
+    def digest(self) -> str:
+        """Return the SHA-256 (hex) of everything that matters to dynamics, limits and names."""
+        text = json.dumps(self.to_document(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SerialChain) and self.digest() == other.digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest())
+
+    def __reduce__(
+        self,
+    ) -> tuple[Any, ...]:  # NumPy forgets read-only flags in a pickle; the constructor sets them
+        return (type(self), tuple(getattr(self, f.name) for f in fields(self)))
+
+
+def _as_array(value: ArrayLike, name: str, shape: Sequence[int]) -> Array:
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape != tuple(shape):
+        raise InputError(f"{name} has shape {array.shape}, expected {tuple(shape)}")
+    return array
