@@ -1,0 +1,218 @@
+"""Requests and results of the jobs, one pair per kind, told apart by ``kind``.
+
+Every field that makes a robot move has to be written out by whoever asks: those have no default.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PerJoint = Annotated[list[float], Field(min_length=1, max_length=64)]
+RecordingIds = Annotated[list[str], Field(min_length=1, max_length=64)]
+
+
+class JobKind(StrEnum):
+    """What a job does."""
+
+    PLAY = "play"
+    RECORD = "record"
+    IDENTIFY = "identify"
+    VALIDATE = "validate"
+    FEEDFORWARD = "feedforward"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ApproachRequest(_Model):
+    """How to reach the first pose of the trajectory: one joint-space move."""
+
+    speed: Annotated[Positive, Field(description="Of the fastest joint, rad/s.")]
+    acceleration: Annotated[Positive, Field(description="Of the fastest joint, rad/s².")]
+
+
+class PlayRequest(_Model):
+    """Move a robot along a stored trajectory, once. Needs the permit armed and the lease."""
+
+    kind: Literal[JobKind.PLAY] = JobKind.PLAY
+    robot: str
+    trajectory_id: str
+    approach: Annotated[
+        ApproachRequest | None,
+        Field(description="null: the robot must stand at the first pose already, and is refused if not."),
+    ]
+    record: Annotated[bool, Field(description="Keep a recording of exactly this motion.")] = True
+
+
+class PlayResult(_Model):
+    """What was played. A motion that was stopped has a result too, and its recording is kept."""
+
+    kind: Literal[JobKind.PLAY] = JobKind.PLAY
+    recording_id: str | None
+    outcome: Literal["completed", "stopped", "faulted"]
+    reason: str
+    cycles: Annotated[int, Field(description="Set-points sent.")]
+    late_cycles: Annotated[int, Field(description="Set-points sent later than one period after the last.")]
+    max_tracking_error: Annotated[
+        float | None, Field(description="Largest |target - actual| of any joint, rad.")
+    ]
+    limit_use: Annotated[
+        dict[str, list[float]],
+        Field(description="Share of each limit that the trajectory uses, per joint; 1 = at the limit."),
+    ]
+
+
+class RecordRequest(_Model):
+    """Record a robot for a while, whatever it does."""
+
+    kind: Literal[JobKind.RECORD] = JobKind.RECORD
+    robot: str
+    duration: Annotated[float, Field(gt=0, le=86400, description="s", allow_inf_nan=False)]
+
+
+class RecordResult(_Model):
+    """A finished recording."""
+
+    kind: Literal[JobKind.RECORD] = JobKind.RECORD
+    recording_id: str
+    samples: int
+    lost: int
+
+
+class SignalRequest(_Model):
+    """Filtering before identification; absent fields take the pipeline's defaults."""
+
+    rate: Annotated[Positive | None, Field(description="Uniform grid to resample to, Hz.")] = None
+    order: Annotated[int | None, Field(ge=1, le=10, description="Of the zero-phase Butterworth filter.")] = (
+        None
+    )
+    kinematic_cutoff: Annotated[Positive | None, Field(description="On position, Hz.")] = None
+    torque_cutoff: Annotated[Positive | None, Field(description="On torque and regressor, Hz.")] = None
+
+
+class IdentifyRequest(_Model):
+    """Estimate base and friction parameters from recordings of one robot."""
+
+    kind: Literal[JobKind.IDENTIFY] = JobKind.IDENTIFY
+    robot: str
+    recordings: RecordingIds
+    gains: Annotated[
+        Literal["from-recording"] | PerJoint,
+        Field(
+            description="Drive gains, N·m/A per joint; or 'from-recording': the controller's own, read from "
+            "target torque over target current at rest."
+        ),
+    ]
+    friction: str = "coulomb_viscous"
+    estimator: str = "wls"
+    rotor_inertia: Annotated[bool, Field(description="Identify reflected rotor inertias too.")] = False
+    signals: SignalRequest = SignalRequest()
+
+
+class IdentifyResult(_Model):
+    """A candidate result was stored; its figures on the training data."""
+
+    kind: Literal[JobKind.IDENTIFY] = JobKind.IDENTIFY
+    result_id: str
+    base_parameters: int
+    condition_number: float
+    rms: Annotated[list[float], Field(description="Torque residual on the training data, N·m per joint.")]
+
+
+class ValidationCriteria(_Model):
+    """What a result has to reach on recordings it has not seen; judged on moving samples, joint by joint."""
+
+    max_relative_residual: Annotated[
+        Positive | Annotated[list[Positive], Field(min_length=1, max_length=64)],
+        Field(
+            description="Largest RMS of the residual over RMS of the measured torque; one for all joints or "
+            "one per joint. The default of 0.5 only tells a model from none: state what the use needs."
+        ),
+    ] = 0.5
+    min_moving_samples: Annotated[
+        int, Field(ge=1, description="Fewer moving samples of a joint than this prove nothing about it.")
+    ] = 200
+
+
+class ValidateRequest(_Model):
+    """Judge a candidate result on other recordings; VALIDATED if it meets the criteria."""
+
+    kind: Literal[JobKind.VALIDATE] = JobKind.VALIDATE
+    result_id: str
+    recordings: RecordingIds
+    criteria: ValidationCriteria = ValidationCriteria()
+
+
+class ValidateResult(_Model):
+    """The verdict, also kept with the result. Not passing is an outcome, not an error."""
+
+    kind: Literal[JobKind.VALIDATE] = JobKind.VALIDATE
+    result_id: str
+    passed: bool
+    reasons: Annotated[list[str], Field(description="Why not, joint by joint; empty when it passed.")]
+    rms_moving: list[float]
+    relative_moving: list[float]
+
+
+class FeedforwardRequest(_Model):
+    """Build a torque table for a stored trajectory from a validated or active result."""
+
+    kind: Literal[JobKind.FEEDFORWARD] = JobKind.FEEDFORWARD
+    result_id: str
+    trajectory_id: str
+    cycle_time: Annotated[float, Field(gt=0, le=1, description="Controller cycle, s.")]
+
+
+class FeedforwardResult(_Model):
+    """A table was stored."""
+
+    kind: Literal[JobKind.FEEDFORWARD] = JobKind.FEEDFORWARD
+    table_id: str
+    version: int
+    samples: int
+    crc32: int
+
+
+JobRequest = Annotated[
+    PlayRequest | RecordRequest | IdentifyRequest | ValidateRequest | FeedforwardRequest,
+    Field(discriminator="kind"),
+]
+JobResult = Annotated[
+    PlayResult | RecordResult | IdentifyResult | ValidateResult | FeedforwardResult,
+    Field(discriminator="kind"),
+]
+
+
+class JobProblem(_Model):
+    """Why a job did not succeed, in the form every error of the service has."""
+
+    code: str
+    detail: str
+    context: dict[str, Any] = {}
+
+
+class LogLine(_Model):
+    """One line of a job's log."""
+
+    time: str
+    message: str
+
+
+class JobUpdate(_Model):
+    """A job as it stands, with the log lines that this subscriber has not had yet."""
+
+    id: str
+    kind: JobKind
+    robot: str | None
+    state: str
+    phase: str
+    progress: Annotated[float, Field(ge=0, le=1, description="Of the whole job.")]
+    message: str
+    log: list[LogLine]
+    result: dict[str, Any] | None
+    error: JobProblem | None

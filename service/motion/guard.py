@@ -1,0 +1,262 @@
+"""Permit, lease and device of one robot brought together: who may move it, whether it may move, and stop.
+
+The guard keeps the three consistent while nobody asks: an arm belongs to the lease under which it was
+given, a motion does not outlive its lease, a device that reports a fault latches the permit. The device
+host enforces the lease's deadline by itself as well, should this process hang or die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from core.errors import DynidError
+from service.devices import DeviceStatus, DeviceSupervisor
+from service.errors import ConflictError
+from service.motion.lease import Lease, LeaseGrant
+from service.motion.permit import Permit, PermitChange, PermitState
+from service.settings import RobotSettings
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 0.1
+"""How often lapse, expiry and faults are looked for. The host's own deadline does not depend on it."""
+
+ARM_SECONDS = 60.0
+"""How long an arm waits to be used: long enough for a preflight check, too short to be forgotten."""
+
+RESET_SECONDS = 5.0
+"""How long the device may take to report that its fault is gone."""
+
+
+class MotionGuard:
+    """Guard of one robot; lives on the service's event loop.
+
+    Parameters
+    ----------
+    settings, device : the robot.
+    next_fencing : returns a number larger than every earlier one, also across restarts. Blocks: it is
+        called in a thread.
+    on_change : told about every transition of the permit.
+    """
+
+    def __init__(
+        self,
+        settings: RobotSettings,
+        device: DeviceSupervisor,
+        *,
+        next_fencing: Callable[[], int],
+        on_change: Callable[[PermitChange], None] | None = None,
+        arm_seconds: float = ARM_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.robot = settings.name
+        self.device = device
+        self.permit = Permit(
+            settings.name,
+            motion_enabled=settings.motion_enabled,
+            arm_seconds=arm_seconds,
+            on_change=on_change,
+            clock=clock,
+        )
+        self.lease = Lease(settings.name, clock=clock)
+        self._next_fencing = next_fencing
+        self._granting = asyncio.Lock()
+        self._armed_by = 0  # fencing number of the lease under which the permit was armed
+        self._watch: asyncio.Task[None] | None = None
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin to watch."""
+        self._watch = asyncio.create_task(self._watch_forever(), name=f"guard of {self.robot}")
+
+    async def close(self) -> None:
+        """Stop watching and withdraw all authority to move."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+            self._watch = None
+        self.device.set_authority(None)
+
+    # --- lease --------------------------------------------------------------------------------------
+
+    async def acquire_lease(self, holder: str, seconds: float) -> LeaseGrant:
+        """Grant the lease; refusals as `Lease.acquire`."""
+        async with self._granting:
+            self.lease.require_free()
+            await self._enforce_lease()  # a motion of the former holder must not live on the new authority
+            fencing = await asyncio.to_thread(self._next_fencing)
+            grant = self.lease.acquire(holder, seconds, fencing=fencing)
+        self.device.set_authority(grant.valid_until)
+        log.info("lease %d of %s granted to %r for %g s", fencing, self.robot, holder, seconds)
+        return grant
+
+    def renew_lease(self, token: str | None, seconds: float | None = None) -> LeaseGrant:
+        """Prolong the lease from now; refusals as `Lease.renew`."""
+        grant = self.lease.renew(token, seconds)
+        self.device.set_authority(grant.valid_until)
+        return grant
+
+    async def release_lease(self, token: str | None) -> None:
+        """End the lease; what was armed is disarmed, what moves under it is stopped."""
+        self.lease.release(token)
+        await self._authority_ended(f"the lease of {self.robot} was released")
+
+    # --- permit -------------------------------------------------------------------------------------
+
+    def arm(self, token: str | None) -> None:
+        """Allow one motion.
+
+        Raises
+        ------
+        ConflictError
+            ``motion-disabled``, ``lease-required``, ``lease-invalid``, ``robot-not-streaming``, or
+            ``permit-transition`` (faulted, moving, armed already).
+        """
+        self.permit.require_enabled()
+        grant = self.lease.require(token)
+        self._require_streaming()
+        self.permit.arm()
+        self._armed_by = grant.fencing
+
+    def disarm(self, reason: str) -> None:
+        """Take an unused arm back; refused while moving (stop it) and when faulted (reset it)."""
+        self.permit.disarm(reason)
+
+    async def reset(self, token: str | None) -> None:
+        """Leave FAULTED for DISARMED, after the device itself has given up its fault. Needs the lease.
+
+        Raises
+        ------
+        ConflictError
+            No valid lease, not faulted, or the device still reports a fault.
+        DriverError
+            The controller refuses.
+        """
+        self.lease.require(token)
+        self.permit.require_faulted()
+        await self.device.reset_fault()
+        deadline = time.monotonic() + RESET_SECONDS
+        while self.device.status.motion == "faulted":
+            if time.monotonic() > deadline:
+                raise ConflictError(
+                    f"{self.robot} still reports a fault: {self.device.status.reason or 'no reason given'}",
+                    code="fault-persists",
+                    robot=self.robot,
+                )
+            await asyncio.sleep(WATCH_SECONDS)
+        self.permit.reset()
+
+    # --- motion -------------------------------------------------------------------------------------
+
+    def require_ready(self, token: str | None) -> int:
+        """Return the fencing number under which a motion may be prepared now; refuse otherwise.
+
+        Raises
+        ------
+        ConflictError
+            ``robot-disarmed``, ``lease-required`` or ``lease-invalid``.
+        """
+        self.permit.require_armed()
+        return self.lease.require(token).fencing
+
+    def begin_motion(self, fencing: int, reason: str) -> None:
+        """ARMED -> MOVING for the holder whose lease has this number, if it is still in force.
+
+        Raises
+        ------
+        ConflictError
+            ``robot-disarmed``, or ``lease-lost`` when the lease ended or passed to someone else.
+        """
+        grant = self.lease.current
+        if grant is None or grant.fencing != fencing:
+            raise ConflictError(
+                f"the lease under which this motion of {self.robot} was asked for is no longer in force; "
+                "nothing was moved",
+                code="lease-lost",
+                robot=self.robot,
+            )
+        self.permit.begin_motion(reason)
+
+    def end_motion(self, reason: str) -> None:
+        """MOVING or STOPPING -> DISARMED, the robot being at rest; a fault stays latched."""
+        if self.permit.state is PermitState.FAULTED:
+            return
+        self.permit.begin_stop(reason)
+        self.permit.end_stop(reason)
+
+    async def stop(self, reason: str) -> None:
+        """Stop the robot, whoever moves it, and disarm. Needs neither lease nor permit; idempotent.
+
+        Returns when the robot is at rest.
+
+        Raises
+        ------
+        StopUnconfirmed
+            It is not known to be at rest; if this service moved it, the permit is FAULTED.
+        """
+        state = self.permit.state
+        if state is PermitState.MOVING:
+            self.permit.begin_stop(reason)
+        elif state is PermitState.ARMED:
+            self.permit.disarm(reason)
+        try:
+            await self.device.stop(reason)
+        except DynidError as error:
+            if self.permit.state is PermitState.STOPPING:
+                self.permit.fault(f"could not be stopped: {error.detail}")
+            raise
+
+    def _require_streaming(self) -> None:
+        status = self.device.status
+        if status.connection != "streaming":
+            raise ConflictError(
+                f"{self.robot} is {status.connection} ({_reason(status)}); "
+                "only a robot whose samples arrive may be armed",
+                code="robot-not-streaming",
+                robot=self.robot,
+                connection=status.connection,
+            )
+
+    # --- watching -----------------------------------------------------------------------------------
+
+    async def _watch_forever(self) -> None:
+        while True:
+            try:
+                await self._watch_once()
+            except Exception:
+                # The guard must go on guarding; what failed is on record and is tried again.
+                log.exception("guard of %s", self.robot)
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _watch_once(self) -> None:
+        status = self.device.status
+        state = self.permit.state
+        if status.motion == "faulted" and state is not PermitState.FAULTED:
+            self.permit.fault(_reason(status))
+        elif state is PermitState.ARMED and status.connection != "streaming":
+            self.permit.disarm(f"{self.robot} is {status.connection}: {_reason(status)}")
+        await self._enforce_lease()
+
+    async def _enforce_lease(self) -> None:
+        grant = self.lease.current
+        in_force = grant is not None and grant.fencing == self._armed_by
+        if not in_force and self.permit.state in (PermitState.ARMED, PermitState.MOVING):
+            await self._authority_ended(f"the lease of {self.robot} lapsed")
+
+    async def _authority_ended(self, reason: str) -> None:
+        """What was armed is disarmed and what moves is stopped before the device loses its authority."""
+        try:
+            if self.permit.state is PermitState.ARMED:
+                self.permit.disarm(reason)
+            elif self.permit.state is PermitState.MOVING:
+                await self.stop(reason)
+        finally:
+            self.device.set_authority(self.lease.valid_until)
+
+
+def _reason(status: DeviceStatus) -> str:
+    return status.reason or "no reason given"
