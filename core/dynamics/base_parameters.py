@@ -1,0 +1,260 @@
+"""Base parameters: the largest set of parameter combinations that torques can tell apart.
+
+Columns of the regressor that vanish, or depend linearly on others, for every motion make single standard
+parameters unidentifiable. QR with column pivoting on random states finds them (Gautier 1991): with
+``W = [W1 W2]``, W1 of full rank, ``W2 = W1 beta`` and ``beta = R1^-1 R2``, the torque is
+``W1 (phi1 + beta phi2) = W1 phi_b``.
+
+The reduction works on any stacked regressor with named columns; ``reduce_to_base`` feeds it a serial chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from core.errors import InputError, ModelError
+from core.models.chain import INERTIAL_NAMES, SerialChain
+
+Array = NDArray[np.float64]
+
+_GAP = 100.0
+"""Least ratio between the last column that counts and the first that does not, for the rank to be certain."""
+_CLEAN = 1e-9
+"""Regrouping coefficients below this share of the largest are rounding."""
+_TYPICAL_RATE = 2.0  # rad/s, m/s
+_TYPICAL_ACCELERATION = 5.0  # rad/s², m/s²
+_WIDEST_TRAVEL = {"revolute": np.pi, "prismatic": 1.0}  # rad, m
+_LEAST_TRAVEL = 0.05  # of the widest
+
+
+@dataclass(frozen=True, eq=False)
+class BaseParameters:
+    """How p standard parameters combine into b base parameters.
+
+    Attributes
+    ----------
+    names : (p,) names of the standard parameters.
+    independent : (b,) ascending indices of the columns of W that are kept.
+    vanishing : indices of columns that are zero for every motion.
+    projection : K (b, p) with ``phi_b = K phi``; ``K[:, independent]`` is the identity.
+    """
+
+    names: tuple[str, ...]
+    independent: NDArray[np.intp]
+    vanishing: NDArray[np.intp]
+    projection: Array
+
+    @property
+    def count(self) -> int:
+        """Number of base parameters b."""
+        return int(self.independent.size)
+
+    @property
+    def base_names(self) -> tuple[str, ...]:
+        """Name (b,) of the standard parameter that each base parameter is built around."""
+        return tuple(self.names[i] for i in self.independent)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Readable sums (b,) such as ``Ixx2 - Iyy2 + 0.376 m3``, lengths in m."""
+        return tuple(
+            _relation(row, self.names, i) for row, i in zip(self.projection, self.independent, strict=True)
+        )
+
+    def project(self, parameters: ArrayLike) -> Array:
+        """Return base parameters (b,) of standard parameters (p,)."""
+        values = np.asarray(parameters, dtype=np.float64)
+        if values.shape != (len(self.names),):
+            raise InputError(f"parameters have shape {values.shape}, expected ({len(self.names)},)")
+        return np.asarray(self.projection @ values)
+
+    def columns(self, regressor: Array) -> Array:
+        """Return the base regressor (..., b) of a regressor (..., p)."""
+        if regressor.shape[-1] != len(self.names):
+            raise InputError(f"the regressor has {regressor.shape[-1]} columns, expected {len(self.names)}")
+        return np.ascontiguousarray(regressor[..., self.independent])
+
+    def standard(self, base: ArrayLike, near: ArrayLike) -> Array:
+        """Return the standard parameters (p,) closest to ``near`` (p,) with base parameters ``base`` (b,)."""
+        prior = np.asarray(near, dtype=np.float64)
+        missing = np.asarray(base, dtype=np.float64) - self.project(prior)
+        return np.asarray(prior + np.linalg.lstsq(self.projection, missing, rcond=None)[0])
+
+    def to_document(self) -> dict[str, Any]:
+        """Return JSON-serialisable data; ``from_document`` gives the same reduction back."""
+        return {
+            "names": list(self.names),
+            "independent": self.independent.tolist(),
+            "vanishing": self.vanishing.tolist(),
+            "projection": self.projection.tolist(),
+            "relations": list(self.relations),
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        return cls(
+            names=tuple(document["names"]),
+            independent=np.array(document["independent"], dtype=np.intp),
+            vanishing=np.array(document["vanishing"], dtype=np.intp),
+            projection=np.array(document["projection"], dtype=np.float64),
+        )
+
+
+def reduce_to_base(
+    model: SerialChain,
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    preferred: Sequence[str] | None = None,
+    tolerance: float = 1e-8,
+) -> BaseParameters:
+    """Return the base parameters of a serial chain.
+
+    Parameters
+    ----------
+    model : the chain; its gravity counts, so a tilted base may have more base parameters.
+    samples : random states; by default enough for four rows per column.
+    seed : of the random states. Positions fill the joint's travel (at most a turn, or 2 m), rates and
+        accelerations moderate ranges around zero: the result is a property of the structure alone.
+    preferred : names of parameters to build base parameters around wherever the rank allows. After them come
+        those of the usual regrouping towards the base (Khalil and Dombre 2002), so that relations stay short.
+    tolerance : see ``reduce_columns``.
+
+    Raises
+    ------
+    ModelError
+        The rank is not clear-cut.
+    InputError
+        A preferred name is none of the model's.
+    """
+    count = samples if samples is not None else max(50, -(-4 * model.n_parameters // model.n_joints))
+    regressor = model.regressor(*random_states(model, count, seed))
+    stacked = regressor.reshape(-1, model.n_parameters)
+    groups = (preferred or (), usual_parameters(model))
+    return reduce_columns(stacked, model.parameter_names, preferred=groups, tolerance=tolerance)
+
+
+def usual_parameters(model: SerialChain) -> tuple[str, ...]:
+    """Return the parameters that the usual regrouping keeps (Khalil and Dombre 2002).
+
+    What link j does in common with link j-1 is counted into link j-1: for a revolute joint its mass, its
+    first moment along the axis and one of the two inertias across it; for a prismatic joint all inertias.
+    """
+    kept: list[str] = []
+    for j, (kind, axis) in enumerate(zip(model.joint_types, model.axis, strict=True), start=1):
+        if kind == "prismatic":
+            left_out: set[str] = {name for name in INERTIAL_NAMES if name.startswith("I")}
+        else:
+            along = int(np.argmax(np.abs(axis)))
+            across = "yxy"[along]
+            left_out = {"m", f"m{'xyz'[along]}", f"I{across}{across}"}
+        kept += [f"{name}{j}" for name in INERTIAL_NAMES if name not in left_out]
+    return tuple(kept)
+
+
+def random_states(model: SerialChain, samples: int, seed: int) -> tuple[Array, Array, Array]:
+    """Return q, qd, qdd (samples, n), uniform in moderate ranges within the joints' travel."""
+    random = np.random.default_rng(seed)
+    widest = np.array([_WIDEST_TRAVEL[kind] for kind in model.joint_types])
+    lower = np.maximum(model.limits.position_lower, -widest)
+    upper = np.minimum(model.limits.position_upper, widest)
+    confined = (
+        upper - lower < _LEAST_TRAVEL * widest
+    )  # limits left at zero, as exporters do, or beyond a turn
+    lower, upper = np.where(confined, -widest, lower), np.where(confined, widest, upper)
+    shape = (samples, model.n_joints)
+    q = random.uniform(lower, upper, shape)
+    qd = random.uniform(-_TYPICAL_RATE, _TYPICAL_RATE, shape)
+    qdd = random.uniform(-_TYPICAL_ACCELERATION, _TYPICAL_ACCELERATION, shape)
+    return q, qd, qdd
+
+
+def reduce_columns(
+    stacked: Array,
+    names: Sequence[str],
+    *,
+    preferred: Sequence[Sequence[str]] = (),
+    tolerance: float = 1e-8,
+) -> BaseParameters:
+    """Return the base parameters of a regressor stacked over random states.
+
+    Parameters
+    ----------
+    stacked : (rows, p), rows well above p, from states that excite everything.
+    names : (p,) of the columns.
+    preferred : groups of columns to keep wherever the rank allows, the first group before the second, and
+        all of them before any other column. Within a group pivoting decides.
+    tolerance : a column counts as dependent when what the kept columns cannot explain of it is smaller than
+        this share of itself. Geometry known to a few digits (pi/2 as 1.5708) needs a coarser one.
+
+    Raises
+    ------
+    ModelError
+        Columns lie close to both sides of the tolerance, so that the rank is not clear-cut.
+    InputError
+        Too few rows, or a preferred name is none of ``names``.
+    """
+    rows, p = stacked.shape
+    if rows < p or len(names) != p:
+        raise InputError(f"{rows} rows and {len(names)} names for {p} columns; give more random states")
+    norms = np.linalg.norm(stacked, axis=0)
+    present = norms > tolerance * norms.max()
+    scaled = stacked / np.where(present, norms, 1.0)
+    order = {name: i for i, name in enumerate(names)}
+    groups = [[_index(name, order) for name in group] for group in preferred]
+    waiting = {i for i in range(p) if present[i]}
+    kept: list[int] = []
+    basis = np.empty((rows, 0))
+    for group in (*groups, range(p)):
+        stage = sorted(waiting.intersection(group))
+        waiting.difference_update(group)
+        remainder = scaled[:, stage] - basis @ (basis.T @ scaled[:, stage])
+        q, chosen = _independent(remainder, tolerance)
+        basis = np.hstack([basis, q])
+        kept += [stage[i] for i in chosen]
+    independent = np.array(sorted(kept), dtype=np.intp)
+    dependent = np.array([i for i in range(p) if present[i] and i not in kept], dtype=np.intp)
+    projection = np.zeros((independent.size, p))
+    projection[np.arange(independent.size), independent] = 1.0
+    beta = linalg.lstsq(scaled[:, independent], scaled[:, dependent])[0]
+    beta *= norms[dependent] / norms[independent, None]
+    beta[np.abs(beta) < _CLEAN * np.abs(beta).max(initial=0.0)] = 0.0
+    projection[:, dependent] = beta
+    return BaseParameters(tuple(names), independent, np.flatnonzero(~present), projection)
+
+
+def _index(name: str, order: Mapping[str, int]) -> int:
+    if name not in order:
+        raise InputError(f"there is no parameter {name!r}; there are {', '.join(order)}")
+    return order[name]
+
+
+def _independent(columns: Array, tolerance: float) -> tuple[Array, list[int]]:
+    """Return an orthonormal basis of the columns (each at most of length 1), and which of them span it."""
+    if columns.shape[1] == 0:
+        return columns, []
+    q, r, order = linalg.qr(columns, mode="economic", pivoting=True)
+    size = np.abs(np.diag(r))
+    rank = int(np.count_nonzero(size > tolerance))
+    if 0 < rank < size.size and size[rank - 1] < _GAP * size[rank]:
+        raise ModelError(
+            f"the number of base parameters is not clear-cut: column {rank} counts {size[rank - 1]:.2g}, the "
+            f"next {size[rank]:.2g}, at tolerance {tolerance:.2g}; choose a tolerance away from both",
+            code="rank-not-clear",
+        )
+    return np.asarray(q[:, :rank], dtype=np.float64), [int(i) for i in order[:rank]]
+
+
+def _relation(row: Array, names: Sequence[str], leading: int) -> str:
+    text = names[leading]
+    for i in np.flatnonzero(row).tolist():
+        if i != leading:
+            size = f"{abs(row[i]):.4g}"
+            text += (" - " if row[i] < 0 else " + ") + ("" if size == "1" else f"{size} ") + names[i]
+    return text
