@@ -9,8 +9,8 @@ from typing import Any
 from core.errors import InputError
 
 
-def to_json(value: Any) -> str:
-    """Return compact JSON with sorted keys, so that equal documents have equal text.
+def to_json(value: Any, *, sort_keys: bool = False) -> str:
+    """Return compact JSON.
 
     Raises
     ------
@@ -18,11 +18,11 @@ def to_json(value: Any) -> str:
         ``document-invalid``: not JSON-serialisable, or a number that is not finite.
     """
     try:
-        return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, sort_keys=sort_keys, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise InputError(f"a document cannot be stored as JSON: {error}", code="document-invalid") from error
 
 
 def document_digest(document: dict[str, Any]) -> str:
-    """SHA-256 of the document's JSON, hex."""
-    return hashlib.sha256(to_json(document).encode()).hexdigest()
+    """SHA-256 of the document's JSON with sorted keys, hex: equal documents have equal digests."""
+    return hashlib.sha256(to_json(document, sort_keys=True).encode()).hexdigest()
