@@ -1,0 +1,171 @@
+"""The robot behind a virtual controller: like the catalogue's, but no two alike, and never the catalogue's.
+
+Identification code must not look at these values. Comparisons with them go through ``drivers.virtual.truth``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.models.chain import SerialChain
+from drivers.virtual.lugre import LuGreFriction
+
+Array = NDArray[np.float64]
+
+# Typical values of a UR10e's joints: seen at the joint, behind a gear of 101. Rotor inertias and friction are
+# of the size that published identifications of this arm report; the noise is that of recorded logs.
+_ROTOR_INERTIA = np.array([2.6, 2.6, 1.4, 0.38, 0.38, 0.38])  # kg·m²
+_DRIVE_GAINS = np.array([11.976, 11.976, 9.839, 10.763, 10.76, 11.33])  # N·m/A
+_COULOMB = np.array([9.0, 10.5, 7.0, 1.5, 1.8, 1.4])  # N·m
+_VISCOUS = np.array([12.0, 13.0, 8.0, 1.5, 1.6, 1.3])  # N·m·s/rad
+_CURRENT_NOISE = np.array([0.08, 0.08, 0.05, 0.02, 0.02, 0.02])  # A, standard deviation at 500 Hz
+_PRESLIDING = 1.0e-3  # rad that the bristles bend before they slide
+_BRISTLE_DAMPING = 2.0e-3  # s, sigma1 / sigma0
+
+_LEAST, _MOST = 0.05, 0.20  # every perturbation lies between these fractions
+_CALIBRATION_ERROR = 0.002  # of the controller's own drive gains, standard deviation
+_CALIBRATION_BOUND = 0.004
+
+
+@dataclass(frozen=True)
+class NominalDrives:
+    """What the maker knows of this type of joints: rotor inertias, gains and friction, each (n,)."""
+
+    rotor_inertia: Array
+    gains: Array
+    coulomb: Array
+    viscous: Array
+
+    @classmethod
+    def of(cls, model: SerialChain) -> NominalDrives:
+        """Return the model's own values where it has them, else those typical of a UR10e.
+
+        Raises
+        ------
+        InputError
+            The model has not six joints, so nothing typical is known.
+        """
+        if model.n_joints != _ROTOR_INERTIA.size:
+            raise InputError(
+                f"the virtual UR10e needs a model of {_ROTOR_INERTIA.size} joints, "
+                f"{model.name!r} has {model.n_joints}"
+            )
+        rotors, gains = model.rotor_inertia, model.drive_gains
+        return cls(
+            rotor_inertia=_ROTOR_INERTIA if rotors is None or not np.any(rotors) else rotors,
+            gains=_DRIVE_GAINS if gains is None else gains,
+            coulomb=_COULOMB,
+            viscous=_VISCOUS,
+        )
+
+
+@dataclass(frozen=True)
+class PlantParameters:
+    """One individual robot.
+
+    Attributes
+    ----------
+    chain : its true links and rotors.
+    friction : its true joint friction.
+    drive_gains : (n,) true torque per current, N·m/A.
+    calibrated_gains : (n,) what the controller takes the drive gains to be, N·m/A.
+    current_noise : (n,) standard deviation of the measured current, A.
+    seed : of the perturbation.
+    """
+
+    chain: SerialChain
+    friction: LuGreFriction
+    drive_gains: Array
+    calibrated_gains: Array
+    current_noise: Array
+    seed: int
+
+
+def perturbed_plant(model: SerialChain, seed: int) -> PlantParameters:
+    """Return the robot number ``seed`` of the type ``model``: every value 5 to 20 % off, drives 2 to 8 %.
+
+    Links stay physically consistent: each link's mass distribution is stretched, moved and made denser or
+    lighter as a whole, which keeps its pseudo-inertia matrix positive (semi-)definite. Deterministic.
+
+    Raises
+    ------
+    InputError
+        The model has not six joints.
+    """
+    nominal = NominalDrives.of(model)
+    random = np.random.default_rng([seed, 0x5EED])
+    n = model.n_joints
+    links = np.array([_perturbed_link(row, random) for row in model.inertial_parameters])
+    gains = nominal.gains * _factors(random, n, 0.02, 0.08)
+    calibration = np.clip(random.normal(0.0, _CALIBRATION_ERROR, n), -_CALIBRATION_BOUND, _CALIBRATION_BOUND)
+    coulomb = nominal.coulomb * _factors(random, n)
+    stiffness = coulomb / _PRESLIDING * _factors(random, n)
+    friction = LuGreFriction(
+        stiffness=stiffness,
+        damping=stiffness * _BRISTLE_DAMPING,
+        coulomb=coulomb,
+        static=coulomb * random.uniform(1.1, 1.3, n),
+        stribeck_speed=random.uniform(0.02, 0.06, n),
+        viscous=nominal.viscous * _factors(random, n),
+    )
+    rotors = nominal.rotor_inertia * _factors(random, n)
+    chain = model.with_rotor_inertia(rotors)
+    chain = chain.with_parameters(np.concatenate([links.ravel(), rotors])).with_drive_gains(gains)
+    return PlantParameters(chain, friction, gains, gains * (1.0 + calibration), _CURRENT_NOISE, seed)
+
+
+def _factors(random: np.random.Generator, n: int, least: float = _LEAST, most: float = _MOST) -> Array:
+    """Return n factors 1 +- u with u uniform between ``least`` and ``most``."""
+    signs = np.where(random.random(n) < 0.5, -1.0, 1.0)
+    return 1.0 + signs * random.uniform(least, most, n)
+
+
+def _perturbed_link(row: Array, random: np.random.Generator) -> Array:
+    """Return ten inertial parameters of the same body after an affine map and a change of density.
+
+    The map is x -> c + F (x - c) + d about the centre of mass c: F stretches (inertia changes by about twice
+    as much), d shifts by a share of the radius of gyration.
+    """
+    pseudo = pseudo_inertia(row)
+    mass = pseudo[3, 3]
+    density = _factors(random, 1)[0]
+    stretch = random.normal(size=(3, 3))
+    stretch = (stretch + stretch.T) / np.linalg.norm(stretch + stretch.T, 2)
+    direction = random.normal(size=3)
+    share, shift_share = random.uniform(_LEAST, _MOST, 2) * (0.5, 1.0)
+    if mass <= 0.0:
+        return row.copy()
+    centre = pseudo[:3, 3] / mass
+    spread = np.trace(pseudo[:3, :3]) / mass - centre @ centre
+    gyration = np.sqrt(max(spread, 0.0))
+    affine = np.eye(4)
+    affine[:3, :3] += share * stretch
+    shift = direction / np.linalg.norm(direction) * shift_share * gyration
+    affine[:3, 3] = centre - affine[:3, :3] @ centre + shift
+    return inertial_parameters(density * affine @ pseudo @ affine.T)
+
+
+def pseudo_inertia(row: Array) -> Array:
+    """Return [[Sigma, h], [h^T, m]] (4, 4) of a row of ten parameters, Sigma the second moments of mass."""
+    m, mx, my, mz, ixx, ixy, iyy, ixz, iyz, izz = row
+    half = 0.5 * (ixx + iyy + izz)
+    return np.array(
+        [
+            [half - ixx, -ixy, -ixz, mx],
+            [-ixy, half - iyy, -iyz, my],
+            [-ixz, -iyz, half - izz, mz],
+            [mx, my, mz, m],
+        ]
+    )
+
+
+def inertial_parameters(pseudo: Array) -> Array:
+    """Return the ten parameters of a pseudo-inertia matrix; inverse of ``pseudo_inertia``."""
+    sigma = pseudo[:3, :3]
+    inertia = np.trace(sigma) * np.eye(3) - sigma
+    (ixx, ixy, ixz), (_, iyy, iyz), (_, _, izz) = inertia
+    return np.array([pseudo[3, 3], *pseudo[:3, 3], ixx, ixy, iyy, ixz, iyz, izz])
