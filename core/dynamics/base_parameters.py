@@ -255,6 +255,6 @@ def _relation(row: Array, names: Sequence[str], leading: int) -> str:
     text = names[leading]
     for i in np.flatnonzero(row).tolist():
         if i != leading:
-            size = f"{abs(row[i]):.4g}"
+            size = f"{abs(row[i]):.5g}"
             text += (" - " if row[i] < 0 else " + ") + ("" if size == "1" else f"{size} ") + names[i]
     return text

@@ -1,16 +1,21 @@
-"""Loading a robot model from a file, whatever its format."""
+"""Loading a robot model: from a file, whatever its format, or from the catalogue that comes along."""
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
 from core.errors import ModelError
 from core.models.chain import SerialChain
+from core.models.model_file import parse_model_file
 from core.models.urdf import parse_urdf
 
 _SIZE_LIMIT = 64 * 2**20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLANKS = b" \t\r\n"
+_CATALOGUE = resources.files("core.models") / "catalogue"
 
 
 def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = None) -> SerialChain:
@@ -40,8 +45,43 @@ def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = No
         raise ModelError(
             f"{file}: cannot be read: {reason}", code="model-unreadable", path=str(file)
         ) from error
-    chain = parse_urdf(text, str(file), tool=tool)
-    if not rotor_inertia:
+    if text.lstrip(_BYTE_ORDER_MARK + _BLANKS).startswith(b"<"):
+        return _with_rotors(parse_urdf(text, str(file), tool=tool), rotor_inertia)
+    if tool is not None:
+        raise ModelError(
+            f"{file}: a model file states its tool itself; a tool link can be chosen in URDF only",
+            path=str(file),
+        )
+    return _with_rotors(parse_model_file(text, str(file)), rotor_inertia)
+
+
+def catalogue_names() -> tuple[str, ...]:
+    """Return the names that ``catalogue`` knows, sorted."""
+    files = (entry.name for entry in _CATALOGUE.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
+
+
+def catalogue(name: str, *, rotor_inertia: bool = False) -> SerialChain:
+    """Return a robot of the catalogue, such as ``"ur10e"``; its file says which figures are published.
+
+    Raises
+    ------
+    ModelError
+        There is no such robot (code ``model-unknown``).
+    """
+    names = catalogue_names()
+    if name not in names:
+        raise ModelError(
+            f"there is no robot {name!r} in the catalogue; there are: {', '.join(names)}",
+            code="model-unknown",
+            name=name,
+        )
+    text = (_CATALOGUE / f"{name}.toml").read_bytes()
+    return _with_rotors(parse_model_file(text, f"catalogue/{name}.toml"), rotor_inertia)
+
+
+def _with_rotors(chain: SerialChain, wanted: bool) -> SerialChain:
+    if not wanted:
         return chain.with_rotor_inertia(None)
     if chain.rotor_inertia is None:
         return chain.with_rotor_inertia(np.zeros(chain.n_joints))
