@@ -25,13 +25,13 @@ class ServiceError(DynidError):
     code = "service-error"
 
 
-class ServiceUnreachable(ServiceError):
+class ServiceUnreachableError(ServiceError):
     """Nobody answers at the service's address."""
 
     code = "service-unreachable"
 
 
-class JobFailed(ServiceError):
+class JobFailedError(ServiceError):
     """A job ended otherwise than SUCCEEDED."""
 
     code = "job-failed"
@@ -49,7 +49,10 @@ class Client:
 
     def __init__(self, base_url: str, api_key: str, *, timeout: float = 10.0) -> None:
         self._http = httpx.Client(
-            base_url=base_url, headers={"Authorization": f"Bearer {api_key}"}, timeout=timeout, trust_env=False
+            base_url=base_url,
+            headers={"Authorization": f"Bearer {api_key}"},
+            timeout=timeout,
+            trust_env=False,
         )
 
     def __enter__(self) -> Self:
@@ -65,7 +68,7 @@ class Client:
 
         Raises
         ------
-        ServiceUnreachable
+        ServiceUnreachableError
             No connection, or no answer in time.
         ServiceError
             The answer is an error; its problem document is passed on.
@@ -73,7 +76,7 @@ class Client:
         try:
             response = self._http.request(method, API + path, **options)
         except httpx.HTTPError as error:
-            raise ServiceUnreachable(
+            raise ServiceUnreachableError(
                 f"no answer from {self._http.base_url}: {error}; is the service running there?"
             ) from error
         if response.is_error:
@@ -131,7 +134,7 @@ class Client:
 
         Raises
         ------
-        JobFailed
+        JobFailedError
             It ended in another state than ``succeeded``, or not within ``timeout`` s (then it is cancelled).
         """
         job = self.post("/jobs", request, lease=lease)
@@ -139,14 +142,14 @@ class Client:
         while job["state"] not in TERMINAL_JOB_STATES:
             if time.monotonic() > deadline:
                 self.post(f"/jobs/{job['id']}/cancel")
-                raise JobFailed(f"the {job['kind']} job {job['id']} took longer than {timeout:g} s; cancelled")
+                raise JobFailedError(f"the {job['kind']} job {job['id']} took longer than {timeout:g} s; cancelled")
             time.sleep(poll)
             job = self.get(f"/jobs/{job['id']}")
             if progress is not None:
                 progress(job)
         if job["state"] != "succeeded":
-            error = job["error"] or {"code": JobFailed.code, "detail": "no reason given"}
-            raise JobFailed(
+            error = job["error"] or {"code": JobFailedError.code, "detail": "no reason given"}
+            raise JobFailedError(
                 f"the {job['kind']} job ended {job['state']}: {error['detail']}",
                 code=error["code"],
                 job=job["id"],

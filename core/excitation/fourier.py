@@ -86,9 +86,7 @@ class FourierQuintic:
         p0 = self.start - series_q
         v, acc = -series_qd * T, -series_qdd * T**2
         d = self.end - self.start
-        return np.stack(
-            [p0, v, 0.5 * acc, 10.0 * (d - v) - acc, -15.0 * (d - v) + 0.5 * acc, 6.0 * (d - v)], axis=1
-        )
+        return np.stack([p0, v, 0.5 * acc, 10.0 * (d - v) - acc, -15.0 * (d - v) + 0.5 * acc, 6.0 * (d - v)], axis=1)
 
     def sample(self, period: float) -> TrajectorySamples:
         """Return the trajectory on a uniform grid of ``period`` s that ends exactly at T."""

@@ -85,9 +85,7 @@ def check_motion(samples: TrajectorySamples, model: SerialChain) -> MotionReport
     return MotionReport(samples.duration, tuple(margins))
 
 
-def _limited_signals(
-    samples: TrajectorySamples, model: SerialChain
-) -> list[tuple[str, Array, Array, Array, str]]:
+def _limited_signals(samples: TrajectorySamples, model: SerialChain) -> list[tuple[str, Array, Array, Array, str]]:
     limits = model.limits
     jerk = np.diff(samples.qdd, axis=0, append=samples.qdd[-1:]) / samples.period
     torque = model.inverse_dynamics(samples.q, samples.qd, samples.qdd)
@@ -128,7 +126,12 @@ def _check_rest_at_ends(samples: TrajectorySamples, model: SerialChain) -> None:
             joint = int(np.argmax(np.abs(value[row])))
             if abs(value[row, joint]) > tolerance:
                 violation = _Violation(
-                    f"{kind} at the {end}", row % samples.t.size, joint, float(value[row, joint]), tolerance, unit
+                    f"{kind} at the {end}",
+                    row % samples.t.size,
+                    joint,
+                    float(value[row, joint]),
+                    tolerance,
+                    unit,
                 )
                 raise _limit_error(violation, samples, model)
 

@@ -38,12 +38,13 @@ class TrajectorySamples:
             value = getattr(self, name)
             if value.shape != (self.t.size, self.n_joints):
                 raise InputError(
-                    f"trajectory samples: {name} has shape {value.shape}, "
-                    f"expected {(self.t.size, self.n_joints)}"
+                    f"trajectory samples: {name} has shape {value.shape}, expected {(self.t.size, self.n_joints)}"
                 )
             if not np.all(np.isfinite(value)):
                 row, joint = np.argwhere(~np.isfinite(value))[0]
-                raise InputError(f"trajectory samples: {name} of joint {joint + 1} at t = {self.t[row]:.4f} s is not finite")
+                raise InputError(
+                    f"trajectory samples: {name} of joint {joint + 1} at t = {self.t[row]:.4f} s is not finite"
+                )
 
     @property
     def n_joints(self) -> int:

@@ -14,7 +14,8 @@ import typer
 def demo(
     seed: Annotated[int, typer.Option(help="Of the virtual robot's unknown parameters and noise.")] = 7,
     robot_host: Annotated[
-        str, typer.Option(help="Loopback address of the virtual controller; its ports are fixed by the protocol.")
+        str,
+        typer.Option(help="Loopback address of the virtual controller; its ports are fixed by the protocol."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port of the service; 0 takes a free one.")] = 0,
     data_dir: Annotated[
@@ -44,15 +45,19 @@ def demo(
 
 
 def _run(console: Any, scratch: Path, data_dir: Path | None, robot_host: str, port: int, seed: int) -> Any:
+    from drivers.virtual.process import VirtualUR10e
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from drivers.virtual.process import VirtualUR10e
     from service.client import Client
     from service.demo import flow, truth
     from service.demo.processes import demo_service
 
     bar = Progress(
-        TextColumn("{task.description:<44}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        TextColumn("{task.description:<44}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
     )
     with bar:
         task = bar.add_task("start the virtual UR10e", total=1.0)

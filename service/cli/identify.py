@@ -15,8 +15,8 @@ from core.errors import InputError
 
 if TYPE_CHECKING:
     import click
-
     from core.pipelines.identification import Identification
+
     from core.recordings.recording import Recording
 
 
@@ -53,10 +53,8 @@ def repeat_list_options(args: Sequence[str], multiple: set[str]) -> list[str]:
 def identify(
     model: Annotated[str, typer.Option(help="Robot model: a URDF or TOML file, or a catalogue name such as ur10e.")],
     train: Annotated[list[str], typer.Option(help="FILE or FILE:first-last (1-based rows), one or more.")],
-    validate: Annotated[
-        list[str] | None, typer.Option(help="Held-out FILE or FILE:first-last, one or more.")
-    ] = None,
-    format: Annotated[str, typer.Option(help="Format of the files: ur-log, mcap.")] = "mcap",  # noqa: A002
+    validate: Annotated[list[str] | None, typer.Option(help="Held-out FILE or FILE:first-last, one or more.")] = None,
+    format: Annotated[str, typer.Option(help="Format of the files: ur-log, mcap.")] = "mcap",
     gains: Annotated[
         list[str] | None,
         typer.Option(
@@ -117,7 +115,9 @@ def _gains(words: Sequence[str] | None, n_joints: int) -> Any:
     except ValueError as error:
         raise InputError(f"--gains: {error}; give {n_joints} numbers in N·m/A, or from-recording") from error
     if len(values) != n_joints or any(not value > 0.0 for value in values):
-        raise InputError(f"--gains: the model has {n_joints} joints, so {n_joints} positive numbers are needed, got {values}")
+        raise InputError(
+            f"--gains: the model has {n_joints} joints, so {n_joints} positive numbers are needed, got {values}"
+        )
     return values
 
 
@@ -132,8 +132,10 @@ def _print(console: Any, result: Identification, document: dict[str, Any]) -> No
     from rich.table import Table
 
     unit = document["unit"]
-    table = Table(title=f"{result.model.name}: {len(document['base_parameters'])} base parameters, condition number "
-                        f"{document['condition_number']:.1f}")
+    table = Table(
+        title=f"{result.model.name}: {len(document['base_parameters'])} base parameters, condition number "
+        f"{document['condition_number']:.1f}"
+    )
     table.add_column("joint")
     columns = {"train RMS": document["train"]["rms"]}
     if document.get("validate"):

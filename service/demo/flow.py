@@ -50,9 +50,7 @@ def run(client: Client, progress: Progress) -> Outcome:
     trajectories = {name: _store_trajectory(client, f"ur10e_{name}") for name in ("excitation", "validation")}
     with client.lease(ROBOT, holder="dynid demo") as lease:
         play = {"kind": "play", "robot": ROBOT, "approach": APPROACH, "record": True}
-        outcome.refused_while_disarmed = _refusal(
-            client, {**play, "trajectory_id": trajectories["excitation"]}, lease
-        )
+        outcome.refused_while_disarmed = _refusal(client, {**play, "trajectory_id": trajectories["excitation"]}, lease)
         for name, trajectory in trajectories.items():
             client.post(f"/robots/{ROBOT}/permit", lease=lease)
             motion = client.run_job(

@@ -86,8 +86,7 @@ def _settings(data_dir: Path, robot_host: str, port: int, api_key: str) -> str:
 
 
 def _announced_url(process: subprocess.Popen[str], log: Path) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
+    line = process.stdout.readline() if process.stdout is not None else ""
     if not line:
         process.wait()
         raise DemoError(f"the service did not start:\n{_tail(log)}")

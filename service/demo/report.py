@@ -50,7 +50,11 @@ def checks(outcome: Outcome, truth: TruthComparison) -> list[Check]:
             worst_error <= MAX_RELATIVE_ERROR,
             f"worst joint {worst_error:.3f}, allowed {MAX_RELATIVE_ERROR}",
         ),
-        Check("table equal as JSON, CSV and float32", outcome.formats_agree, f"crc32 {outcome.table['crc32']:08x}"),
+        Check(
+            "table equal as JSON, CSV and float32",
+            outcome.formats_agree,
+            f"crc32 {outcome.table['crc32']:08x}",
+        ),
         Check(
             "a disarmed robot does not move",
             outcome.refused_while_disarmed == "robot-disarmed",

@@ -45,7 +45,10 @@ def test_series_alone_is_the_published_one() -> None:
     trajectory = FourierQuintic(8.0, a, b, np.array([offset]), np.array([offset]))
     t = np.linspace(0.0, 8.0, 41)
     expected = (
-        0.4 / w * np.sin(w * t) - 0.6 / w * np.cos(w * t) - 0.4 / (2 * w) * np.sin(2 * w * t) + 0.3 / (2 * w) * np.cos(2 * w * t)
+        0.4 / w * np.sin(w * t)
+        - 0.6 / w * np.cos(w * t)
+        - 0.4 / (2 * w) * np.sin(2 * w * t)
+        + 0.3 / (2 * w) * np.cos(2 * w * t)
     )
     np.testing.assert_allclose(trajectory.evaluate(t)[0][:, 0], expected, atol=1e-12)
 

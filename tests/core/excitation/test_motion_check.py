@@ -29,7 +29,13 @@ def one_joint_swing(joint: int, amplitude: float, period: float = 4.0) -> Trajec
 @pytest.mark.parametrize("name", ["ur10e_excitation", "ur10e_validation"])
 def test_ready_made_trajectories_are_feasible(name: str, ur10e: SerialChain) -> None:
     report = check_motion(catalogue(name).sample(0.001), ur10e)
-    assert {m.kind for m in report.margins} == {"position", "speed", "acceleration", "jerk", "predicted torque"}
+    assert {m.kind for m in report.margins} == {
+        "position",
+        "speed",
+        "acceleration",
+        "jerk",
+        "predicted torque",
+    }
     assert all(use <= 1.0 for m in report.margins for use in m.use)
     assert max(use for m in report.margins if m.kind == "speed" for use in m.use) > 0.3
 
@@ -62,7 +68,9 @@ def test_torque_is_predicted(ur10e: SerialChain) -> None:
 def test_a_start_or_end_that_jerks_is_refused(ur10e: SerialChain) -> None:
     samples = one_joint_swing(0, 0.3)
     cut = slice(100, None)
-    moving_start = TrajectorySamples(0.002, samples.t[cut] - samples.t[100], samples.q[cut], samples.qd[cut], samples.qdd[cut])
+    moving_start = TrajectorySamples(
+        0.002, samples.t[cut] - samples.t[100], samples.q[cut], samples.qd[cut], samples.qdd[cut]
+    )
     with pytest.raises(MotionLimitError, match="speed at the start"):
         check_motion(moving_start, ur10e)
 
