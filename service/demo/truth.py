@@ -1,0 +1,37 @@
+"""The last comparison: the served torque table against what the virtual plant really needs.
+
+This is the only place of the demonstration that reads the plant's truth; an import contract keeps it from
+everything that identifies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.excitation import catalogue
+from core.models import catalogue as model_catalogue
+from drivers.virtual.plant_parameters import perturbed_plant
+from drivers.virtual.truth import truth_torque
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TruthComparison:
+    """Per joint: RMS of (table - truth) in N·m, and the same over the truth's own RMS."""
+
+    rms: tuple[float, ...]
+    relative: tuple[float, ...]
+
+
+def compare(table: Array, cycle_time: float, seed: int) -> TruthComparison:
+    """Compare ``table`` (N, n) in N·m with the truth along the second motion, sampled every ``cycle_time`` s."""
+    samples = catalogue("ur10e_validation").sample(cycle_time)
+    plant = perturbed_plant(model_catalogue("ur10e"), seed)
+    truth = truth_torque(plant, samples.q, samples.qd, samples.qdd)
+    error = np.sqrt(np.mean((table - truth) ** 2, axis=0))
+    size = np.sqrt(np.mean(truth**2, axis=0))
+    return TruthComparison(tuple(error.tolist()), tuple((error / size).tolist()))
