@@ -23,8 +23,7 @@ def _read_ur_log(path: Path, rows: Rows | None, repair: bool) -> Recording:
 def _read_mcap(path: Path, rows: Rows | None, repair: bool) -> Recording:
     from core.recordings.mcap_log import read_mcap  # noqa: PLC0415
 
-    recording = read_mcap(path)
-    return recording if rows is None else recording.rows(*rows)
+    return read_mcap(path, rows, allow_truncated=repair)
 
 
 _READERS: dict[str, Callable[[Path, Rows | None, bool], Recording]] = {
