@@ -11,7 +11,9 @@ import re
 from typing import Any
 
 import numpy as np
+from mcap.records import Channel, Schema
 
+from core.recordings.mcap_container import CHANNEL_ID, SCHEMA_ID
 from core.streaming.samples import sample_dtype
 
 SCHEMA_NAME = "dynid_msgs/msg/JointSample"
@@ -65,6 +67,20 @@ def message_dtype(n_joints: int) -> np.dtype[Any]:
             ("sample", sample_dtype(n_joints)),
         ]
     )
+
+
+def declarations(n_joints: int, topic_name: str) -> tuple[Schema, Channel]:
+    """The MCAP records that say what the messages of a file are."""
+    text = schema_text(n_joints).encode()
+    schema = Schema(id=SCHEMA_ID, data=text, encoding=SCHEMA_ENCODING, name=SCHEMA_NAME)
+    channel = Channel(
+        id=CHANNEL_ID,
+        topic=topic_name,
+        message_encoding=MESSAGE_ENCODING,
+        metadata={"offered_qos_profiles": ""},  # rosbag2 looks for it
+        schema_id=SCHEMA_ID,
+    )
+    return schema, channel
 
 
 def topic(robot: str) -> str:

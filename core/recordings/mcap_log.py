@@ -1,37 +1,24 @@
-"""Recordings as MCAP files: written so that nothing but the last moments can be lost, read in one piece.
-
-While it is written the file is called ``<name>.partial``, and its writer holds a lock on it (``flock``)
-which the kernel lets go when the process dies. Whoever gets the lock of a ``.partial`` may finish the file:
-see `McapSampleWriter.resume`.
-"""
+"""Recordings as MCAP files: written so that nothing but the last moments can be lost, read in one piece."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 from mcap.opcode import Opcode
-from mcap.records import Channel, Schema
 from numpy.typing import NDArray
 
 from core.errors import RecordingError
-from core.recordings.joint_sample import (
-    CDR_LITTLE_ENDIAN,
-    MESSAGE_ENCODING,
-    SCHEMA_ENCODING,
-    SCHEMA_NAME,
-    message_dtype,
-    schema_text,
-    topic,
-)
-from core.recordings.mcap_container import CHANNEL_ID, RECORD_HEAD, SCHEMA_ID, ContainerWriter
+from core.recordings.joint_sample import CDR_LITTLE_ENDIAN, declarations, message_dtype, topic
+from core.recordings.mcap_container import CHANNEL_ID, RECORD_HEAD, ContainerWriter
 from core.recordings.mcap_samples import CONTEXT, LAPPED, RECORDING, SUMMARY, StoredSamples, load
+from core.recordings.partial_file import create_locked, open_locked, partial_path, publish
 from core.recordings.recording import Recording
 from core.streaming.samples import SampleBlock
 
@@ -49,11 +36,6 @@ class StoredLog:
     samples: int
     lost: int
     lapped: int
-
-
-def partial_path(path: Path) -> Path:
-    """The name that the file at ``path`` has until it is finished."""
-    return path.with_name(path.name + ".partial")
 
 
 def read_mcap(path: Path, rows: tuple[int, int] | None = None, *, allow_truncated: bool = False) -> Recording:
@@ -119,6 +101,19 @@ def read_samples(path: Path, *, allow_truncated: bool = False) -> StoredSamples:
     return stored
 
 
+def describe(path: Path) -> StoredLog:
+    """Count and hash the finished file at ``path``. Raises as `read_mcap` does."""
+    stored = read_samples(path)
+    return StoredLog(
+        path=path,
+        sha256=stored.sha256,
+        bytes=path.stat().st_size,
+        samples=stored.samples.size,
+        lost=_missing(stored.samples["sequence"], path) - stored.lapped_inside,
+        lapped=stored.lapped,
+    )
+
+
 class McapSampleWriter:
     """Writes the samples of one robot; every call leaves a file that is whole up to it.
 
@@ -133,7 +128,8 @@ class McapSampleWriter:
         self.lapped = 0
         self._missing = 0  # in the sequence, whatever the reason
         self._lapped_inside = 0  # those of them that had been received
-        self._last: int | None = None
+        self._first: SampleBlock | None = None  # (1,)
+        self._newest: SampleBlock | None = None
         self._descriptor = descriptor
         self._dtype = message_dtype(n_joints)
         self._container: ContainerWriter
@@ -154,32 +150,23 @@ class McapSampleWriter:
         OSError
             The disk is full, or the folder cannot be written.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _require_free(path)
-        try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(partial_path(path), flags, 0o644)
-        except FileExistsError:
-            raise RecordingError(
-                f"{path}: is being written, or waits to be salvaged", code="recording-exists"
-            ) from None
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = create_locked(path)
         writer = cls(path, descriptor, n_joints)
         writer._clock_offset = time.time_ns() - time.monotonic_ns()
         facts = {
             "format": FORMAT_VERSION,
+            "started_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "robot": robot,
             "n_joints": str(n_joints),
             "realtime_minus_monotonic_ns": str(writer._clock_offset),
         }
         try:
             writer._container = ContainerWriter.begin(
-                descriptor, *_declarations(n_joints, topic(robot)), RECORDING, facts
+                descriptor, *declarations(n_joints, topic(robot)), RECORDING, facts
             )
             if context:
                 writer._container.add_metadata(CONTEXT, context)
-            os.fsync(descriptor)
-            _sync_folder(path)
+            writer.sync()
         except BaseException:
             writer.discard()
             raise
@@ -196,21 +183,17 @@ class McapSampleWriter:
             Others: the file is not one of ours up to the first sample.
         """
         partial = partial_path(path)
+        descriptor = open_locked(path)
         try:
-            descriptor = os.open(partial, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            raise RecordingError(f"{partial}: does not exist", code="recording-gone") from None
-        try:
-            _lock(descriptor, partial)
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 stored = load(file, partial)
             writer = cls(path, descriptor, stored.n_joints)
             writer._clock_offset = _stored_clock_offset(stored, partial)
             writer._container = ContainerWriter.resume(
-                descriptor, stored.whole, *_declarations(stored.n_joints, stored.topic), stored.index
+                descriptor, stored.whole, *declarations(stored.n_joints, stored.topic), stored.index
             )
             indexed = stored.index.messages
-            writer._account(stored.samples["sequence"][:indexed])
+            writer._account(stored.samples[:indexed])
             writer.lapped, writer._lapped_inside = stored.lapped, stored.lapped_inside
             writer.write(stored.samples[indexed:])  # a chunk whose message index did not get written
         except BaseException:
@@ -226,7 +209,7 @@ class McapSampleWriter:
     @property
     def last_sequence(self) -> int | None:
         """``sequence`` of the newest sample written."""
-        return self._last
+        return None if self._newest is None else int(self._newest["sequence"][0])
 
     def write(self, block: SampleBlock) -> None:
         """Append the samples (m,) as one chunk; m = 0 writes nothing.
@@ -241,7 +224,7 @@ class McapSampleWriter:
         if not block.size:
             return
         sequence = block["sequence"]
-        _require_increasing(sequence, self._last, self.path)
+        _require_increasing(sequence, self.last_sequence, self.path)
         messages = np.zeros(block.size, self._dtype)
         messages["opcode"] = Opcode.MESSAGE
         messages["length"] = self._dtype.itemsize - RECORD_HEAD
@@ -252,14 +235,14 @@ class McapSampleWriter:
         messages["encapsulation"] = np.frombuffer(CDR_LITTLE_ENDIAN, np.uint8)
         messages["sample"] = block
         self._container.add_chunk(messages.tobytes(), messages["log_time"])
-        self._account(sequence)
+        self._account(block)
 
     def note_lapped(self, count: int) -> None:
         """Put down that ``count`` samples were overwritten before they could be read, right here."""
-        after = "" if self._last is None else str(self._last)
+        after = "" if self.last_sequence is None else str(self.last_sequence)
         self._container.add_metadata(LAPPED, {"samples": str(count), "after_sequence": after})
         self.lapped += count
-        if self._last is not None:
+        if self._newest is not None:
             self._lapped_inside += count
 
     def sync(self) -> None:
@@ -277,12 +260,9 @@ class McapSampleWriter:
             ``recording-exists``: in the meantime somebody made a file of that name.
         """
         facts = {"samples": str(self.samples), "lost": str(self.lost), "lapped": str(self.lapped)}
-        self._container.add_metadata(SUMMARY, {**(summary or {}), **facts})
+        self._container.add_metadata(SUMMARY, {**(summary or {}), **facts, **self._clocks()})
         self._container.finish()
-        os.fsync(self._descriptor)
-        _require_free(self.path)
-        partial_path(self.path).rename(self.path)
-        _sync_folder(self.path)
+        publish(self.path, self._descriptor)
         self.close()
         return StoredLog(
             path=self.path,
@@ -304,26 +284,24 @@ class McapSampleWriter:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _account(self, sequence: NDArray[np.uint64]) -> None:
-        if not sequence.size:
+    def _account(self, block: SampleBlock) -> None:
+        if not block.size:
             return
-        first = self._last if self._last is not None else int(sequence[0]) - 1
-        self._missing += int(sequence[-1]) - first - sequence.size
-        self._last = int(sequence[-1])
-        self.samples += sequence.size
+        before = int(block["sequence"][0]) - 1 if self.last_sequence is None else self.last_sequence
+        self._missing += int(block["sequence"][-1]) - before - block.size
+        self._first = block[:1].copy() if self._first is None else self._first
+        self._newest = block[-1:].copy()
+        self.samples += block.size
 
-
-def _declarations(n_joints: int, name: str) -> tuple[Schema, Channel]:
-    text = schema_text(n_joints).encode()
-    schema = Schema(id=SCHEMA_ID, data=text, encoding=SCHEMA_ENCODING, name=SCHEMA_NAME)
-    channel = Channel(
-        id=CHANNEL_ID,
-        topic=name,
-        message_encoding=MESSAGE_ENCODING,
-        metadata={"offered_qos_profiles": ""},  # rosbag2 looks for it
-        schema_id=SCHEMA_ID,
-    )
-    return schema, channel
+    def _clocks(self) -> dict[str, str]:
+        """Both ends on both clocks: how the controller's time maps to the host's, and how they drift."""
+        ends = {"first": self._first, "last": self._newest}
+        return {
+            f"{clock}_{end}": str(sample[clock][0])
+            for end, sample in ends.items()
+            if sample is not None
+            for clock in ("controller_time", "receive_time")
+        }
 
 
 def _stored_clock_offset(stored: StoredSamples, partial: Path) -> int:
@@ -331,7 +309,7 @@ def _stored_clock_offset(stored: StoredSamples, partial: Path) -> int:
         return int(stored.facts[RECORDING]["realtime_minus_monotonic_ns"])
     except (KeyError, ValueError):
         raise RecordingError(
-            f"{partial}: its first metadata record is missing or damaged, so it cannot be gone on with",
+            f"{partial}: what it says of itself is missing or damaged, so it cannot be gone on with",
             code="recording-foreign",
             path=str(partial),
         ) from None
@@ -356,29 +334,3 @@ def _require_increasing(sequence: NDArray[np.uint64], last: int | None, path: Pa
 def _missing(sequence: NDArray[np.uint64], path: Path) -> int:
     _require_increasing(sequence, None, path)
     return int(sequence[-1]) - int(sequence[0]) + 1 - sequence.size
-
-
-def _require_free(path: Path) -> None:
-    if path.exists():
-        raise RecordingError(f"{path}: there is a file of that name already", code="recording-exists", path=str(path))
-
-
-def _lock(descriptor: int, partial: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RecordingError(f"{partial}: is being written", code="recording-busy") from None
-    try:
-        same = partial.stat().st_ino == os.fstat(descriptor).st_ino
-    except FileNotFoundError:
-        same = False
-    if not same:
-        raise RecordingError(f"{partial}: has just been finished", code="recording-gone")
-
-
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -21,7 +21,8 @@ from mcap_ros2.decoder import DecoderFactory
 
 from core.errors import RecordingError
 from core.recordings.joint_sample import SCHEMA_NAME, joints_of_schema, schema_text, topic
-from core.recordings.mcap_log import McapSampleWriter, StoredLog, partial_path, read_mcap, read_samples
+from core.recordings.mcap_log import McapSampleWriter, StoredLog, describe, read_mcap, read_samples
+from core.recordings.partial_file import partial_path
 from core.streaming.samples import JOINT_FIELDS, SampleBlock, sample_dtype
 
 
@@ -113,6 +114,10 @@ def test_the_summary_serves_indexed_readers(tmp_path: Path) -> None:
         "samples": "100",
         "lost": "0",
         "lapped": "0",
+        "controller_time_first": "50.0",
+        "receive_time_first": "1000000000000",
+        "controller_time_last": "50.198",
+        "receive_time_last": "1000198000000",
     }
 
 
@@ -161,6 +166,7 @@ def test_lost_and_lapped_are_told_apart(tmp_path: Path) -> None:
     writer.write(samples[samples["sequence"] >= 1060])
     stored = writer.finish()
     assert (stored.samples, stored.lost, stored.lapped) == (85, 3, 12)
+    assert describe(stored.path) == stored
     back = read_samples(stored.path)
     assert (back.lapped, back.lapped_inside) == (12, 10)
     assert read_mcap(stored.path).lost == 13
