@@ -63,9 +63,7 @@ class BaseParameters:
     @property
     def relations(self) -> tuple[str, ...]:
         """Readable sums (b,) such as ``Ixx2 - Iyy2 + 0.376 m3``, lengths in m."""
-        return tuple(
-            _relation(row, self.names, i) for row, i in zip(self.projection, self.independent, strict=True)
-        )
+        return tuple(_relation(row, self.names, i) for row, i in zip(self.projection, self.independent, strict=True))
 
     def project(self, parameters: ArrayLike) -> Array:
         """Return base parameters (b,) of standard parameters (p,)."""
@@ -164,9 +162,7 @@ def random_states(model: SerialChain, samples: int, seed: int) -> tuple[Array, A
     widest = np.array([_WIDEST_TRAVEL[kind] for kind in model.joint_types])
     lower = np.maximum(model.limits.position_lower, -widest)
     upper = np.minimum(model.limits.position_upper, widest)
-    confined = (
-        upper - lower < _LEAST_TRAVEL * widest
-    )  # limits left at zero, as exporters do, or beyond a turn
+    confined = upper - lower < _LEAST_TRAVEL * widest  # limits left at zero, as exporters do, or beyond a turn
     lower, upper = np.where(confined, -widest, lower), np.where(confined, widest, upper)
     shape = (samples, model.n_joints)
     q = random.uniform(lower, upper, shape)
@@ -222,7 +218,7 @@ def reduce_columns(
     dependent = np.array([i for i in range(p) if present[i] and i not in kept], dtype=np.intp)
     projection = np.zeros((independent.size, p))
     projection[np.arange(independent.size), independent] = 1.0
-    beta = linalg.lstsq(scaled[:, independent], scaled[:, dependent])[0]
+    beta = np.linalg.lstsq(scaled[:, independent], scaled[:, dependent], rcond=None)[0]
     beta *= norms[dependent] / norms[independent, None]
     beta[np.abs(beta) < _CLEAN * np.abs(beta).max(initial=0.0)] = 0.0
     projection[:, dependent] = beta

@@ -230,9 +230,7 @@ def _composite_bodies(chain: ChainArrays, links: Array, out: Array) -> None:
             moment = _to_parent(carrier, moment)
             lever = _cross(_vector(carrier, 9), force)
             moment = (moment[0] + lever[0], moment[1] + lever[1], moment[2] + lever[2])
-            coupling = _dot(_vector(chain.axis_angular[i], 0), moment) + _dot(
-                _vector(chain.axis_linear[i], 0), force
-            )
+            coupling = _dot(_vector(chain.axis_angular[i], 0), moment) + _dot(_vector(chain.axis_linear[i], 0), force)
             out[i, j] = coupling
             out[j, i] = coupling
 
@@ -304,9 +302,7 @@ def mass_matrix(chain: ChainArrays, q: Array, workspace: Workspace, out: Array) 
 
 
 @_compiled
-def forward_dynamics(
-    chain: ChainArrays, q: Array, qd: Array, tau: Array, workspace: Workspace, out: Array
-) -> int:
+def forward_dynamics(chain: ChainArrays, q: Array, qd: Array, tau: Array, workspace: Workspace, out: Array) -> int:
     """Accelerations of N samples: out (N, n); returns the first sample that has none, or -1."""
     for k in range(q.shape[0]):
         if not forward_dynamics_one(chain, q[k], qd[k], tau[k], workspace, out[k]):

@@ -60,9 +60,7 @@ def regressor_blocks(  # noqa: PLR0912, PLR0915 - one loop nest, so that blocks 
                     with_sine = chain.rotation_sin[j, row, column]
                     with_cosine = chain.rotation_cos[j, row, column]
                     for k in range(BLOCK):
-                        motion[3 * row + column, k] = (
-                            constant + with_sine * signals[0, k] + with_cosine * signals[1, k]
-                        )
+                        motion[3 * row + column, k] = constant + with_sine * signals[0, k] + with_cosine * signals[1, k]
                 offset = chain.offset[j, row]
                 slide = chain.slide[j, row]
                 for k in range(BLOCK):
@@ -146,15 +144,9 @@ def regressor_blocks(  # noqa: PLR0912, PLR0915 - one loop nest, so that blocks 
                     # u . (I alpha + omega x I omega) = u^T I alpha + (u x omega)^T I omega
                     cx, cy, cz = dy * oz - dz * oy, dz * ox - dx * oz, dx * oy - dy * ox
                     columns[0, k] = ex * ax + ey * ay + ez * az
-                    columns[1, k] = (
-                        gradient[0, k] * ex + gradient[3, k] * ey + gradient[6, k] * ez + ay * dz - az * dy
-                    )
-                    columns[2, k] = (
-                        gradient[1, k] * ex + gradient[4, k] * ey + gradient[7, k] * ez + az * dx - ax * dz
-                    )
-                    columns[3, k] = (
-                        gradient[2, k] * ex + gradient[5, k] * ey + gradient[8, k] * ez + ax * dy - ay * dx
-                    )
+                    columns[1, k] = gradient[0, k] * ex + gradient[3, k] * ey + gradient[6, k] * ez + ay * dz - az * dy
+                    columns[2, k] = gradient[1, k] * ex + gradient[4, k] * ey + gradient[7, k] * ez + az * dx - ax * dz
+                    columns[3, k] = gradient[2, k] * ex + gradient[5, k] * ey + gradient[8, k] * ez + ax * dy - ay * dx
                     columns[4, k] = dx * lx + cx * ox
                     columns[5, k] = dx * ly + dy * lx + cx * oy + cy * ox
                     columns[6, k] = dy * ly + cy * oy
