@@ -30,7 +30,7 @@ MOTOR_ENCODER = 2.0 * math.pi / (101 * 2**16)  # rad at the joint, what the driv
 DEVIATION_LIMIT = np.array([0.1, 0.1, 0.1, 0.15, 0.15, 0.15])  # rad of tracking error that stop the robot
 _BANDWIDTH = 60.0  # rad/s of the position loop
 _DAMPING_RATIO = 0.9
-_INTEGRAL_RATE = 10.0  # 1/s, integral action over proportional
+_INTEGRAL_RATE = 20.0  # 1/s, integral action over proportional
 _SPEED_FILTER = 2.0 * math.pi * 150.0  # rad/s, of the drive's speed signal
 _SMOOTH_SIGN = 0.02  # rad/s over which the controller's friction compensation changes sign
 _INTEGRAL_DEADBAND = 2.0 * JOINT_ENCODER  # rad; no hunting around a standstill
@@ -100,11 +100,9 @@ def _drive_current(
     state.motor_speed[j] += (raw_speed - state.motor_speed[j]) * (1.0 - math.exp(-_SPEED_FILTER * dt))
     error = target_q - angle
     torque = (
-        drives.proportional[j] * error
-        + drives.derivative[j] * (target_qd - state.motor_speed[j])
-        + state.integral[j]
+        drives.proportional[j] * error + drives.derivative[j] * (target_qd - state.motor_speed[j]) + state.integral[j]
     )
-    current = feed + torque / drives.gains[j]
+    current: float = feed + torque / drives.gains[j]
     limit = drives.current_limit[j]
     if abs(current) > limit:
         return math.copysign(limit, current)  # no integral action while saturated
@@ -135,9 +133,7 @@ def run_cycle(
     healthy = True
     rnea_one(nominal, target[0], target[1], target[2], scratch.workspace, scratch.moment)
     for j in range(n):
-        friction = (
-            drives.coulomb[j] * math.tanh(target[1, j] / _SMOOTH_SIGN) + drives.viscous[j] * target[1, j]
-        )
+        friction = drives.coulomb[j] * math.tanh(target[1, j] / _SMOOTH_SIGN) + drives.viscous[j] * target[1, j]
         scratch.current_target[j] = (scratch.moment[j] + friction) / drives.gains[j]
         scratch.current_sum[j] = 0.0
     for step in range(SUBSTEPS):
@@ -151,9 +147,7 @@ def run_cycle(
             state.bristle[j], friction, slope = bend(joints.friction[j], state.bristle[j], state.qd[j], dt)
             scratch.torque[j] = joints.gains[j] * current - friction
             true.rotor_inertia[j] = joints.rotor_inertia[j] + dt * slope
-        healthy &= forward_dynamics_one(
-            true, state.q, state.qd, scratch.torque, scratch.workspace, scratch.qdd
-        )
+        healthy &= forward_dynamics_one(true, state.q, state.qd, scratch.torque, scratch.workspace, scratch.qdd)
         for j in range(n):
             state.qd[j] += dt * scratch.qdd[j]
             state.q[j] += dt * state.qd[j]
@@ -212,9 +206,7 @@ class Plant:
             coulomb=drives.coulomb.copy(),
             viscous=drives.viscous.copy(),
         )
-        self._joints = Joints(
-            parameters.friction.table(), parameters.drive_gains.copy(), true.rotor_inertia.copy()
-        )
+        self._joints = Joints(parameters.friction.table(), parameters.drive_gains.copy(), true.rotor_inertia.copy())
         self._noise = np.random.default_rng([parameters.seed, 0xA])
         zeros = np.zeros(n)
         angle = np.round(q / MOTOR_ENCODER) * MOTOR_ENCODER
@@ -230,7 +222,13 @@ class Plant:
             current_target=zeros.copy(),
         )
         self._scratch = Scratch(
-            make_workspace(n), *(np.zeros(n) for _ in range(5)), frames=np.zeros((1, n + 1, 4, 4))
+            make_workspace(n),
+            torque=np.zeros(n),
+            qdd=np.zeros(n),
+            moment=np.zeros(n),
+            current_target=np.zeros(n),
+            current_sum=np.zeros(n),
+            frames=np.zeros((1, n + 1, 4, 4)),
         )
         self.out: Array = np.zeros((15, n))
         """The rows ``CYCLE_ROWS`` of the last cycle."""

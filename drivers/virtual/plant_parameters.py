@@ -6,12 +6,13 @@ Identification code must not look at these values. Comparisons with them go thro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.models.chain import SerialChain
+from core.models import SerialChain, catalogue, load
 from drivers.virtual.lugre import LuGreFriction
 
 Array = NDArray[np.float64]
@@ -51,8 +52,7 @@ class NominalDrives:
         """
         if model.n_joints != _ROTOR_INERTIA.size:
             raise InputError(
-                f"the virtual UR10e needs a model of {_ROTOR_INERTIA.size} joints, "
-                f"{model.name!r} has {model.n_joints}"
+                f"the virtual UR10e needs a model of {_ROTOR_INERTIA.size} joints, {model.name!r} has {model.n_joints}"
             )
         rotors, gains = model.rotor_inertia, model.drive_gains
         return cls(
@@ -83,6 +83,16 @@ class PlantParameters:
     calibrated_gains: Array
     current_noise: Array
     seed: int
+
+
+def controller_model(path: Path | None = None) -> SerialChain:
+    """Return what a virtual UR10e's controller believes in: the catalogue's robot, or a model file.
+
+    ``perturbed_plant(controller_model(), seed)`` is the robot that ``VirtualUR10e(host, seed)`` simulates.
+    """
+    if path is None:
+        return catalogue("ur10e", rotor_inertia=True)
+    return load(path, rotor_inertia=True)
 
 
 def perturbed_plant(model: SerialChain, seed: int) -> PlantParameters:

@@ -1,8 +1,8 @@
 """The controller's RTDE variables: their types, the image they are published from, the inputs they fill.
 
 Source of names and types: Universal Robots, RTDE guide. Variables whose physics the virtual robot does not
-model (forces, voltages, temperatures, analogue IO) exist and hold constants, so that clients that ask for
-everything are served.
+model (forces, voltages, temperatures, IO) exist and hold constants, so that clients that ask for everything
+are served; of the inputs, the registers and the speed slider have an effect.
 """
 
 from __future__ import annotations
@@ -218,8 +218,7 @@ class InputVariables:
     def claim(self, names: Sequence[str], owner: object) -> list[str]:
         """Return each variable's type, ``NOT_FOUND`` or ``IN_USE``; claim all of them or none."""
         types = [
-            IN_USE if self._owners.get(name, owner) is not owner else INPUT_TYPES.get(name, NOT_FOUND)
-            for name in names
+            IN_USE if self._owners.get(name, owner) is not owner else INPUT_TYPES.get(name, NOT_FOUND) for name in names
         ]
         if NOT_FOUND not in types and IN_USE not in types:
             self._owners.update(dict.fromkeys(names, owner))
