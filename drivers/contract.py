@@ -164,6 +164,9 @@ class MotionFinish:
 class MotionListener(Protocol):
     """Told by a player what happens; called from the player's own thread, in this order."""
 
+    def accepted(self) -> None:
+        """The controller is ready and the robot begins to move; before this, ``finished`` is a refusal."""
+
     def at_start(self) -> None:
         """The approach is over and the robot holds; the player waits for ``proceed``."""
 
@@ -230,8 +233,6 @@ def driver_named(name: str) -> Callable[[str, float], RobotDriver]:
     try:
         module = importlib.import_module(_DRIVERS[name])
     except KeyError:
-        raise InputError(
-            f"no driver is called '{name}'; known: {', '.join(_DRIVERS)}", code="driver-unknown"
-        ) from None
+        raise InputError(f"no driver is called '{name}'; known: {', '.join(_DRIVERS)}", code="driver-unknown") from None
     maker: Callable[[str, float], RobotDriver] = module.create
     return maker

@@ -204,15 +204,8 @@ class Failed(Message):
     context: dict[str, Any] = {}
 
 
-class Notice(Message):
-    """Something an operator should find in the log."""
-
-    type: Literal["notice"] = "notice"
-    text: str
-
-
 FromHost = Annotated[
-    Report | Done | Failed | Notice | MotionStarted | MotionProgress | MotionFinished,
+    Report | Done | Failed | MotionStarted | MotionProgress | MotionFinished,
     Field(discriminator="type"),
 ]
 

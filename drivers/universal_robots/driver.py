@@ -1,0 +1,42 @@
+"""The driver the device host loads for ``driver = "universal_robots"``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from drivers.contract import ApproachSpeed, Capabilities
+from drivers.trajectory import PlayableTrajectory
+from drivers.universal_robots.dashboard import Dashboard
+from drivers.universal_robots.motion import UrMotionPlayer
+from drivers.universal_robots.outputs import N_JOINTS
+from drivers.universal_robots.stream import RtdeStreamReader
+
+
+class UniversalRobotsDriver:
+    """A `drivers.contract.RobotDriver` for one e-Series arm; creating it connects to nothing."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(N_JOINTS, max_rate_hz=500.0, motion=True)
+
+    def __init__(self, host: str, rate_hz: float) -> None:
+        self.host = host
+        self.rate_hz = rate_hz
+
+    def source(self) -> RtdeStreamReader:
+        return RtdeStreamReader(self.host, self.rate_hz)
+
+    def player(self, trajectory: Path, approach: ApproachSpeed | None, settle_time: float) -> UrMotionPlayer:
+        PlayableTrajectory.load(trajectory, N_JOINTS)
+        return UrMotionPlayer(self.host, self.capabilities.max_rate_hz, trajectory, approach, settle_time)
+
+    def halt(self) -> None:
+        with Dashboard(self.host) as dashboard:
+            dashboard.stop()
+
+    def recover(self) -> None:
+        with Dashboard(self.host) as dashboard:
+            if dashboard.safety_status() == "PROTECTIVE_STOP":
+                dashboard.unlock_protective_stop()
+
+
+create = UniversalRobotsDriver

@@ -1,0 +1,129 @@
+"""Motion, seen from the device host: a player that runs the vendor's client in a process of its own.
+
+That client ends its process with a segmentation fault when its connection drops, so it may share a process
+with nothing else. The two sides exchange one JSON object per line, over the child's stdin and stdout.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from drivers.contract import ApproachSpeed, MotionFinish, MotionListener
+
+EXIT_TIMEOUT = 3.0  # s from the last word of the process to its end
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class MotionOrder:
+    """The first line a motion process is given: everything it needs."""
+
+    host: str
+    rate_hz: float
+    trajectory: str
+    approach: ApproachSpeed | None
+    settle_time: float
+    parent: int
+
+    def to_line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        fields = json.loads(line)
+        approach = fields.pop("approach")
+        return cls(approach=None if approach is None else ApproachSpeed(**approach), **fields)
+
+
+class UrMotionPlayer:
+    """A `drivers.contract.MotionPlayer`."""
+
+    def __init__(
+        self, host: str, rate_hz: float, trajectory: Path, approach: ApproachSpeed | None, settle_time: float
+    ) -> None:
+        self._order = MotionOrder(host, rate_hz, str(trajectory), approach, settle_time, os.getpid())
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id, while there is a process."""
+        return None if self._process is None else self._process.pid
+
+    def start(self, listener: MotionListener) -> None:
+        """Start the process. Call it from a thread that outlives the motion: the kernel stops the robot's
+        process when the *thread* that started it ends.
+        """
+        command = [sys.executable, "-m", "drivers.universal_robots.motion_process"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = process
+        self._send(self._order.to_line())
+        threading.Thread(target=_listen, args=(process, listener), name="motion-events", daemon=True).start()
+
+    def proceed(self) -> None:
+        self._send(json.dumps({"command": "proceed"}) + "\n")
+
+    def stop(self, reason: str, *, immediately: bool) -> None:
+        command = {"command": "stop", "reason": reason, "immediately": immediately}
+        self._send(json.dumps(command) + "\n")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    def _send(self, line: str) -> None:
+        """Write to the process; one that is gone is reported by `_listen`, not here."""
+        assert self._process is not None  # noqa: S101 - only called after start
+        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            _log.debug("the motion process no longer takes commands")
+
+
+def _listen(process: subprocess.Popen[str], listener: MotionListener) -> None:
+    """Pass events on until the process is gone; then report how it ended."""
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    finish: MotionFinish | None = None
+    for line in process.stdout:
+        event: dict[str, Any] = json.loads(line)
+        match event.pop("event"):
+            case "accepted":
+                listener.accepted()
+            case "at_start":
+                listener.at_start()
+            case "progress":
+                listener.progress(event["time"])
+            case "finished":
+                period = event.pop("period_ms")
+                finish = MotionFinish(**event, period_ms=None if period is None else tuple(period))
+    try:
+        process.wait(EXIT_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    _close_pipes(process)
+    listener.finished(finish or _died(process.returncode))
+
+
+def _close_pipes(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                _log.debug("the motion process left a command unread")
+
+
+def _died(returncode: int) -> MotionFinish:
+    how = f"signal {signal.Signals(-returncode).name}" if returncode < 0 else f"exit code {returncode}"
+    return MotionFinish("faulted", f"the motion process died ({how}) before it had finished", "motion-process-died")

@@ -1,0 +1,350 @@
+"""Motion in the device host: one at a time, watched by every means there is, stopped by three."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from core.streaming.ring import RingWriter
+from drivers.contract import (
+    ApproachSpeed,
+    DriverError,
+    MotionFinish,
+    MotionPlayer,
+    MotionRefused,
+    RobotDriver,
+    StopUnconfirmed,
+)
+from drivers.trajectory import PlayableTrajectory
+from service.devices.acquisition import Acquisition
+from service.devices.messages import (
+    MotionEvent,
+    MotionFinished,
+    MotionProgress,
+    MotionRequest,
+    MotionStarted,
+    MotionState,
+)
+from service.devices.watch import Cause, SampleWatch
+
+HEARTBEAT_LIMIT = 0.5  # s without a word from the service
+READY_TIMEOUT = 15.0  # s for the motion process to connect to the controller
+STOP_TIMEOUT = 1.5  # s for the motion process to stop the robot
+HALT_TIMEOUT = 1.0  # s for the controller to stop its program and so the motion process
+REST_TIMEOUT = 3.0  # s for the samples to show that the robot is at rest
+TICK = 0.02  # s
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Run:
+    """The motion under way."""
+
+    request: MotionRequest
+    trajectory: PlayableTrajectory
+    player: MotionPlayer
+    accepted: asyncio.Future[None]
+    ended: asyncio.Event  # the motion process is gone
+    over: asyncio.Event  # ... and the robot at rest, and the service told
+    phase: MotionState = "approaching"
+    cause: Cause | None = None
+
+
+class MotionControl:
+    """Lives in the host's event loop.
+
+    Parameters
+    ----------
+    send : takes a motion event for the service.
+    start : runs a coroutine beside everything else.
+    """
+
+    def __init__(
+        self,
+        driver: RobotDriver,
+        ring: RingWriter,
+        watch: SampleWatch,
+        acquisition: Acquisition,
+        send: Callable[[MotionEvent], None],
+        start: Callable[[Coroutine[Any, Any, None]], None],
+        *,
+        motion_enabled: bool,
+    ) -> None:
+        self._authority_until: float | None = None
+        self._last_heartbeat = time.monotonic()
+        self._driver = driver
+        self._ring = ring
+        self._watch = watch
+        self._acquisition = acquisition
+        self._send = send
+        self._start = start
+        self._motion_enabled = motion_enabled
+        self._run: Run | None = None
+
+    @property
+    def state(self) -> MotionState:
+        return "idle" if self._run is None else self._run.phase
+
+    @property
+    def motion_id(self) -> str | None:
+        return None if self._run is None else self._run.request.motion_id
+
+    def heartbeat(self, authority_until: float | None) -> None:
+        """The service is alive, and allows motion until ``authority_until`` (CLOCK_MONOTONIC, s)."""
+        self._last_heartbeat = time.monotonic()
+        self._authority_until = authority_until
+
+    # --- play ------------------------------------------------------------------------------------------
+
+    async def play(self, request: MotionRequest) -> None:
+        """Start a motion; returns when the controller has accepted it, events follow.
+
+        Raises
+        ------
+        DynidError
+            Refused; nothing has moved.
+        """
+        self._refuse_unless_ready(request)
+        n_joints = self._driver.capabilities.n_joints
+        trajectory = PlayableTrajectory.load(request.trajectory, n_joints)
+        if request.approach is None:
+            self._refuse_unless_at_start(request, trajectory)
+        speed = request.approach
+        approach = None if speed is None else ApproachSpeed(speed.speed, speed.acceleration)
+        player = self._driver.player(request.trajectory, approach, request.settle_time)
+        loop = asyncio.get_running_loop()
+        run = Run(request, trajectory, player, loop.create_future(), asyncio.Event(), asyncio.Event())
+        self._run = run
+        player.start(_Listener(self, run, loop))
+        try:
+            await asyncio.wait_for(asyncio.shield(run.accepted), READY_TIMEOUT)
+        except TimeoutError:
+            self._abort(run, Cause("faulted", "the controller did not accept the motion", "motion-timeout"))
+            await run.accepted
+
+    def _refuse_unless_ready(self, request: MotionRequest) -> None:
+        now = time.monotonic()
+        safety = self._watch.safety_stop
+        n_joints = self._driver.capabilities.n_joints
+        refusals = (
+            (not self._motion_enabled, "motion-disabled", "motion is not enabled for this robot"),
+            (self._run is not None, "robot-busy", f"motion {self.motion_id} is under way"),
+            (
+                self._authority_until is None or self._authority_until <= now,
+                "no-authority",
+                "nobody holds a valid lease for this robot",
+            ),
+            (
+                self._acquisition.connection != "streaming",
+                "not-streaming",
+                f"the robot is not streaming: {self._acquisition.reason}",
+            ),
+            (safety is not None, getattr(safety, "code", None), getattr(safety, "reason", None)),
+            (
+                len(request.tracking_limit) != n_joints,
+                "input-invalid",
+                f"{len(request.tracking_limit)} tracking limits for {n_joints} joints",
+            ),
+        )
+        for refused, code, reason in refusals:
+            if refused:
+                raise MotionRefused(str(reason), code=code)
+
+    def _refuse_unless_at_start(self, request: MotionRequest, trajectory: PlayableTrajectory) -> None:
+        problem = self._start_problem(request, trajectory)
+        if problem is not None:
+            raise MotionRefused(f"{problem}; move it there or ask for an approach", code="not-at-start")
+
+    def _start_problem(self, request: MotionRequest, trajectory: PlayableTrajectory) -> str | None:
+        assert self._watch.pose is not None  # noqa: S101 - samples are streaming
+        error = np.abs(self._watch.pose - trajectory.q[0])
+        joint = int(np.argmax(error))
+        if error[joint] <= request.start_tolerance:
+            return None
+        return (
+            f"joint {joint + 1} is {error[joint]:.4f} rad off the first pose, allowed are {request.start_tolerance:.4f}"
+        )
+
+    # --- what the player tells -------------------------------------------------------------------------
+
+    def on_accepted(self, run: Run) -> None:
+        run.accepted.set_result(None)
+        loop = asyncio.get_running_loop()
+        limit = np.array(run.request.tracking_limit)
+        self._watch.guard(limit, lambda cause: loop.call_soon_threadsafe(self._abort, run, cause))
+
+    def on_start(self, run: Run) -> None:
+        """The approach is over: begin, if it ended where it should."""
+        if run.cause is not None:
+            return
+        problem = self._start_problem(run.request, run.trajectory)
+        if problem is not None:
+            self._abort(run, Cause("faulted", f"after the approach {problem}", "not-at-start"))
+            return
+        run.phase = "playing"
+        self._send(MotionStarted(motion_id=run.request.motion_id, ring_position=self._ring.head))
+        run.player.proceed()
+
+    def on_progress(self, run: Run, path_time: float) -> None:
+        fraction = path_time / run.trajectory.duration
+        self._send(MotionProgress(motion_id=run.request.motion_id, fraction=fraction, time=path_time))
+
+    def on_finished(self, run: Run, finish: MotionFinish) -> None:
+        self._watch.unguard()
+        run.ended.set()
+        if run.accepted.done():
+            self._start(self._conclude(run, finish))
+            return
+        self._run = None
+        run.over.set()
+        refusal = run.cause or finish
+        run.accepted.set_exception(MotionRefused(refusal.reason, code=refusal.code or "motion-stopped"))
+
+    async def _conclude(self, run: Run, finish: MotionFinish) -> None:
+        """Make sure the robot is at rest, then report."""
+        outcome, reason, code = finish.outcome, finish.reason, finish.code
+        if run.cause is not None:
+            outcome, reason, code = run.cause.outcome, run.cause.reason, run.cause.code
+        elif (safety := self._watch.safety_stop) is not None:
+            outcome, reason, code = safety.outcome, safety.reason, safety.code
+        if outcome == "faulted":
+            reason += await self._halt_after_fault()
+        if not await self._comes_to_rest():
+            outcome = "faulted"
+            reason += "; it is not known whether the robot is at rest"
+        self._run = None
+        self._send(
+            MotionFinished(
+                motion_id=run.request.motion_id,
+                outcome=outcome,
+                reason=reason,
+                code=code,
+                ring_position=self._ring.head,
+                cycles=finish.cycles,
+                late_cycles=finish.late_cycles,
+                period_ms=finish.period_ms,
+                max_tracking_error=tuple(self._watch.worst_tracking_error.tolist()),
+            )
+        )
+        run.over.set()
+
+    async def _halt_after_fault(self) -> str:
+        """Stop the controller's program whatever the motion process did; return what to add to the reason."""
+        try:
+            await asyncio.to_thread(self._driver.halt)
+        except DriverError as error:
+            return f"; the controller could not be halted either: {error.detail}"
+        return ""
+
+    # --- stop ------------------------------------------------------------------------------------------
+
+    async def stop(self, reason: str) -> None:
+        """Stop whatever moves the robot, return when it is at rest.
+
+        Raises
+        ------
+        StopUnconfirmed
+        """
+        if self._run is not None:
+            run = self._run
+            self._abort(run, Cause("stopped", reason, "stopped"))
+            await run.over.wait()
+        elif self._watch.program_running or not self._watch.at_rest:
+            try:
+                await asyncio.to_thread(self._driver.halt)
+            except DriverError as error:
+                raise StopUnconfirmed(error.detail, **error.context) from error
+        if not await self._comes_to_rest():
+            raise StopUnconfirmed(
+                "the stop was sent, but the samples do not show the robot at rest "
+                f"({self._acquisition.connection}: {self._acquisition.reason}); look at the robot"
+            )
+
+    async def recover(self) -> None:
+        """Release a protective stop; raises `DriverError`."""
+        await asyncio.to_thread(self._driver.recover)
+
+    async def watch_over(self) -> None:
+        """Stop the motion under way when the service, its authority or the samples are missing; endless."""
+        while True:
+            await asyncio.sleep(TICK)
+            if self._run is not None and self._run.cause is None:
+                cause = self._missing()
+                if cause is not None:
+                    self._abort(self._run, cause)
+
+    def _missing(self) -> Cause | None:
+        now = time.monotonic()
+        if now - self._last_heartbeat > HEARTBEAT_LIMIT:
+            return Cause("faulted", f"the service was silent for {HEARTBEAT_LIMIT} s", "heartbeat-lost")
+        if self._authority_until is None or self._authority_until <= now:
+            return Cause("stopped", "the authority to move the robot has lapsed", "authority-lapsed")
+        if self._acquisition.connection != "streaming":
+            return Cause("faulted", f"samples are missing: {self._acquisition.reason}", "samples-stale", True)
+        return None
+
+    def _abort(self, run: Run, cause: Cause) -> None:
+        """Begin to stop ``run``, unless that has begun."""
+        if run.cause is not None or run.ended.is_set():
+            return
+        _log.warning("motion %s: %s", run.request.motion_id, cause.reason)
+        run.cause = cause
+        run.phase = "stopping"
+        run.player.stop(cause.reason, immediately=cause.immediately)
+        self._start(self._escalate(run))
+
+    async def _escalate(self, run: Run) -> None:
+        """Ask the motion process; then the controller; then end the process and ask the controller again."""
+        if await _within(STOP_TIMEOUT, run.ended):
+            return
+        _log.error("motion %s: the motion process does not stop the robot", run.request.motion_id)
+        await self._halt_after_fault()
+        if await _within(HALT_TIMEOUT, run.ended):
+            return
+        _log.error("motion %s: ending the motion process", run.request.motion_id)
+        run.player.kill()
+        await self._halt_after_fault()
+
+    async def _comes_to_rest(self) -> bool:
+        deadline = time.monotonic() + REST_TIMEOUT
+        while not self._watch.at_rest:
+            if time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(TICK)
+        return True
+
+
+class _Listener:
+    """Carries a player's calls from its thread into the event loop."""
+
+    def __init__(self, control: MotionControl, run: Run, loop: asyncio.AbstractEventLoop) -> None:
+        self._control = control
+        self._run = run
+        self._loop = loop
+
+    def accepted(self) -> None:
+        self._loop.call_soon_threadsafe(self._control.on_accepted, self._run)
+
+    def at_start(self) -> None:
+        self._loop.call_soon_threadsafe(self._control.on_start, self._run)
+
+    def progress(self, time: float) -> None:
+        self._loop.call_soon_threadsafe(self._control.on_progress, self._run, time)
+
+    def finished(self, finish: MotionFinish) -> None:
+        self._loop.call_soon_threadsafe(self._control.on_finished, self._run, finish)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
