@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from core.errors import InputError
@@ -78,6 +78,12 @@ def find(
     )
 
 
+def count_by_state(session: Session) -> dict[str, int]:
+    """Return how many jobs are in each state that any is in."""
+    query = select(JobRow.state, func.count()).group_by(JobRow.state)
+    return {state: count for state, count in session.execute(query)}
+
+
 def transition(
     session: Session,
     identifier: str,
@@ -126,9 +132,7 @@ def set_progress(session: Session, identifier: str, *, phase: str | None, progre
 
 def interrupt_unfinished(session: Session, detail: str) -> list[JobRow]:
     """Declare all queued and running jobs interrupted; for start-up, when nothing can be running."""
-    unfinished = session.scalars(
-        select(JobRow).where(JobRow.state.in_(sorted(UNFINISHED))).order_by(JobRow.id)
-    )
+    unfinished = session.scalars(select(JobRow).where(JobRow.state.in_(sorted(UNFINISHED))).order_by(JobRow.id))
     error: Document = {"code": "job-interrupted", "detail": detail, "context": {}}
     return [transition(session, row.id, JobState.INTERRUPTED, error=error) for row in unfinished.all()]
 

@@ -111,9 +111,7 @@ def test_file_that_is_missing_or_not_toml(tmp_path: Path) -> None:
 def test_public_bind_has_to_be_meant() -> None:
     assert "allow_public_bind = true" in refusal(None, host="0.0.0.0")
     assert load_settings(host="0.0.0.0", allow_public_bind=True).host == "0.0.0.0"
-    assert "authentication cannot be off" in refusal(
-        None, host="0.0.0.0", allow_public_bind=True, authentication=False
-    )
+    assert "authentication cannot be off" in refusal(None, host="0.0.0.0", allow_public_bind=True, authentication=False)
 
 
 def test_key_never_shows(tmp_path: Path) -> None:
@@ -123,7 +121,7 @@ def test_key_never_shows(tmp_path: Path) -> None:
 
 def test_settings_cross_process_boundaries(tmp_path: Path) -> None:
     settings = load_settings(write(tmp_path, ROBOT))
-    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 - our own bytes
 
 
 def test_runtime_path_is_stable_and_per_data_dir(tmp_path: Path) -> None:

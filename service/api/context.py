@@ -1,0 +1,131 @@
+"""What the routes work on: everything the running service owns, opened and closed in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from core.errors import DynidError
+from service.api.auth import api_key
+from service.api.folders import own_folders
+from service.api.metrics import Metrics
+from service.api.models import Check, Readiness
+from service.api.readiness import WorkerProbe, check_database, check_robot
+from service.devices import DeviceSupervisor
+from service.errors import NotFoundError
+from service.jobs.engine import JobEngine
+from service.jobs.pool import WorkerPool
+from service.motion import MotionGuard, PermitState
+from service.recording import salvage
+from service.settings import RobotSettings, Settings
+from service.storage import Database
+
+log = logging.getLogger(__name__)
+
+API_PREFIX = "/api/v1"
+
+MOVING = frozenset({PermitState.MOVING, PermitState.STOPPING})
+
+
+@dataclass
+class ServiceContext:
+    """The running service. ``closing`` is set when it begins to end: streams then end by themselves."""
+
+    settings: Settings
+    api_key: str | None
+    database: Database
+    devices: dict[str, DeviceSupervisor]
+    engine: JobEngine
+    metrics: Metrics
+    workers: WorkerProbe
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def robot(self, name: str) -> RobotSettings:
+        """Return the robot's settings, or raise NotFoundError ``robot-not-found``."""
+        self._require_robot(name)
+        return self.settings.robots[name]
+
+    def guard(self, name: str) -> MotionGuard:
+        """Return the robot's permit, lease and device, or raise NotFoundError ``robot-not-found``."""
+        self._require_robot(name)
+        return self.engine.guards[name]
+
+    async def readiness(self) -> Readiness:
+        """Look at everything the service depends on."""
+        checks = [await check_database(self.database), await self.workers.check()]
+        checks += [check_robot(name, device) for name, device in self.devices.items()]
+        if self.closing.is_set():
+            checks.append(Check(name="service", ready=False, reason="it is shutting down"))
+        return Readiness(ready=all(check.ready for check in checks), checks=checks)
+
+    def path(self, relative: str) -> str:
+        """Return the path of something under the API's root, for Location headers."""
+        return API_PREFIX + relative
+
+    async def begin_close(self) -> None:
+        """Stop what moves and let streams end: the first thing to do, while all else still runs. Idempotent."""
+        if self.closing.is_set():
+            return
+        self.closing.set()
+        await asyncio.gather(*(_stop_if_moving(guard) for guard in self.engine.guards.values()))
+
+    def _require_robot(self, name: str) -> None:
+        if name not in self.settings.robots:
+            known = ", ".join(sorted(self.settings.robots)) or "none is configured"
+            raise NotFoundError(f"no robot {name!r}; known: {known}", code="robot-not-found", robot=name)
+
+
+@asynccontextmanager
+async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
+    """Start everything, in the order in which the parts need each other; end it in the opposite one.
+
+    Robots that cannot be reached do not keep the service from starting: their status says so.
+
+    Raises
+    ------
+    DynidError
+        Folder, key or database cannot be used; what was started before is ended again.
+    """
+    async with AsyncExitStack() as stack:
+        stack.enter_context(own_folders(settings))
+        key = api_key(settings)
+        database = Database(settings.database)
+        stack.callback(database.close)
+        await asyncio.to_thread(database.create)
+        for line in await asyncio.to_thread(salvage, settings.data_dir, database):
+            log.warning("%s", line)
+        executor = WorkerPool(settings.workers + 1)
+        stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+        devices = {name: DeviceSupervisor(robot, settings.runtime_path) for name, robot in settings.robots.items()}
+        engine = JobEngine(database, devices, settings, executor)
+        for device in devices.values():
+            stack.push_async_callback(device.close)
+        stack.push_async_callback(engine.close)
+        await engine.start()
+        await asyncio.gather(*(device.start() for device in devices.values()))
+        context = ServiceContext(settings, key, database, devices, engine, Metrics(database), WorkerProbe(executor))
+        stack.push_async_callback(context.begin_close)
+        yield context
+
+
+async def _stop_if_moving(guard: MotionGuard) -> None:
+    if guard.permit.state not in MOVING:
+        return
+    try:
+        await guard.stop("the service is shutting down")
+    except DynidError as error:  # the rest of the service has to be closed all the same; the host goes on trying
+        log.error("%s may still move: %s", guard.robot, error.detail)  # noqa: TRY400
+
+
+def _context(request: Request) -> ServiceContext:
+    context: ServiceContext = request.app.state.context
+    return context
+
+
+Context = Annotated[ServiceContext, Depends(_context)]

@@ -1,0 +1,23 @@
+"""A robot's connection, permit and lease, as the API shows them. For the event loop: they live there."""
+
+from __future__ import annotations
+
+from service.api.models import LeaseView, PermitView, RobotStatus
+from service.motion import MotionGuard
+
+
+def robot_status(guard: MotionGuard) -> RobotStatus:
+    """What is known about a robot without reading a sample or the database."""
+    grant = guard.lease.current
+    lease = (
+        None
+        if grant is None
+        else LeaseView(holder=grant.holder, fencing=grant.fencing, seconds_left=guard.lease.seconds_left)
+    )
+    return RobotStatus(device=guard.device.status, permit=permit_view(guard), lease=lease)
+
+
+def permit_view(guard: MotionGuard) -> PermitView:
+    permit = guard.permit
+    state = permit.state  # asking for it lets an arm lapse that is due, so the rest is read after it
+    return PermitView(state=state, reason=permit.reason, armed_seconds_left=permit.armed_seconds_left)

@@ -1,0 +1,50 @@
+"""Is it alive, is it ready, and what do its counters say."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Response, status
+
+from service.api.context import Context
+from service.api.metrics import MEDIA_TYPE
+from service.api.models import Health, Readiness
+from service.api.openapi import problems
+from service.api.robot_status import robot_status
+
+router = APIRouter(tags=["health"])
+open_router = APIRouter(tags=["health"])
+
+
+@open_router.get("/healthz", summary="Is the process alive")
+async def healthz() -> Health:
+    """Answers as long as the event loop runs, whatever else may be broken."""
+    return Health()
+
+
+@open_router.get(
+    "/readyz",
+    summary="Is everything usable",
+    responses={503: {"model": Readiness, "description": "Something is not; the checks say what and why."}},
+)
+async def readyz(context: Context, response: Response) -> Readiness:
+    """Looks at the database, the workers and every robot. A robot that cannot be reached is said so here."""
+    found = await context.readiness()
+    if not found.ready:
+        response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    return found
+
+
+@router.get(
+    "/metrics",
+    summary="Counters for Prometheus",
+    response_class=Response,
+    responses={
+        200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}},
+        **problems(401),
+    },
+)
+async def metrics(context: Context) -> Response:
+    """Needs the key unless the settings say `metrics_public = true`."""
+    robots = {name: robot_status(guard) for name, guard in context.engine.guards.items()}
+    return Response(await asyncio.to_thread(context.metrics.render, robots), media_type=MEDIA_TYPE)

@@ -1,0 +1,181 @@
+"""Robots: what they are, what they do now, who may move them, and stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, status
+
+from service.api.context import Context, ServiceContext
+from service.api.live import LARGEST_RATE, Signal, latest_sample, live_events
+from service.api.models import (
+    LeaseBody,
+    LeaseGrantView,
+    LeaseRenewal,
+    PermitView,
+    ResultSummary,
+    RobotState,
+    RobotStatus,
+    RobotView,
+    StopBody,
+    TableSummary,
+)
+from service.api.openapi import problems
+from service.api.robot_status import permit_view, robot_status
+from service.api.sse import EventStream
+from service.motion import LeaseGrant, MotionGuard
+from service.storage import feedforward, results
+from service.storage.states import ResultState
+
+DEFAULT_SIGNALS = [Signal.Q, Signal.QD, Signal.CURRENT]
+
+router = APIRouter(prefix="/robots", tags=["robots"], responses=problems(404))
+
+LeaseToken = Annotated[str | None, Header(alias="Lease-Token", description="The token that came with the lease.")]
+
+
+@router.get("", summary="List robots")
+def list_robots(context: Context) -> list[RobotView]:
+    """All robots of the settings, reachable or not."""
+    return [_robot(context, name) for name in context.settings.robots]
+
+
+@router.get("/{robot}", summary="Get a robot")
+def get_robot(context: Context, robot: str) -> RobotView:
+    """One robot: how it is configured and whether it is there."""
+    return _robot(context, robot)
+
+
+@router.get("/{robot}/state", summary="Get the live state")
+async def get_state(context: Context, robot: str) -> RobotState:
+    """Newest sample, connection, permit, lease, and what is in force."""
+    summary = robot_status(context.guard(robot))
+    sample = await asyncio.to_thread(latest_sample, summary.device)
+    active, table = await asyncio.to_thread(_in_force, context, robot)
+    return RobotState(
+        robot=robot,
+        virtual=context.robot(robot).virtual,
+        **dict(summary),
+        sample=sample,
+        active_result=active,
+        latest_table=table,
+    )
+
+
+@router.get(
+    "/{robot}/state/stream",
+    summary="Follow the live state",
+    response_class=EventStream,
+    responses={
+        200: {
+            "description": "Server-sent events: `samples` (a `Frame`: minimum and maximum per joint since the frame "
+            "before) and, when it changes, `status` (a `RobotStatus`).",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }
+    },
+)
+def stream_state(
+    context: Context,
+    robot: str,
+    rate: Annotated[float, Query(gt=0, le=LARGEST_RATE, description="Frames per second.")] = 25.0,
+    signal: Annotated[list[Signal], Query(description="Which signals; may be repeated.")] = DEFAULT_SIGNALS,
+) -> EventStream:
+    """Live samples, thinned; ends when the client goes or the service stops. Not a record: see recordings."""
+    guard = context.guard(robot)
+    events = live_events(lambda: robot_status(guard), rate, signal)
+    return EventStream(events, context.closing)
+
+
+@router.post(
+    "/{robot}/lease",
+    summary="Take the lease",
+    status_code=status.HTTP_201_CREATED,
+    responses=problems(409),
+    tags=["motion"],
+)
+async def acquire_lease(context: Context, robot: str, body: LeaseBody) -> LeaseGrantView:
+    """Become the one who may move the robot, for a limited time. 409 `lease-held` while somebody else is."""
+    guard = context.guard(robot)
+    seconds = context.settings.lease_seconds if body.seconds is None else body.seconds
+    return _grant(guard, await guard.acquire_lease(body.holder, seconds))
+
+
+@router.put("/{robot}/lease", summary="Renew the lease", responses=problems(409), tags=["motion"])
+async def renew_lease(
+    context: Context, robot: str, body: LeaseRenewal, lease_token: LeaseToken = None
+) -> LeaseGrantView:
+    """Let the lease last longer, counted from now. A motion whose lease lapses is stopped."""
+    guard = context.guard(robot)
+    return _grant(guard, guard.renew_lease(lease_token, body.seconds))
+
+
+@router.delete(
+    "/{robot}/lease",
+    summary="Release the lease",
+    status_code=status.HTTP_204_NO_CONTENT,
+    responses=problems(409),
+    tags=["motion"],
+)
+async def release_lease(context: Context, robot: str, lease_token: LeaseToken = None) -> None:
+    """End the lease; what moves under it is stopped, what was armed is disarmed."""
+    await context.guard(robot).release_lease(lease_token)
+
+
+@router.post("/{robot}/permit", summary="Arm", responses=problems(409), tags=["motion"])
+async def arm(context: Context, robot: str, lease_token: LeaseToken = None) -> PermitView:
+    """Allow the holder of the lease one motion. Lapses when it is not used."""
+    guard = context.guard(robot)
+    guard.arm(lease_token)
+    return permit_view(guard)
+
+
+@router.delete("/{robot}/permit", summary="Disarm", responses=problems(409), tags=["motion"])
+async def disarm(context: Context, robot: str) -> PermitView:
+    """Take an unused arm back; needs no lease."""
+    guard = context.guard(robot)
+    guard.disarm("disarmed by request")
+    return permit_view(guard)
+
+
+@router.post("/{robot}/stop", summary="Stop", responses=problems(502, 503, 504), tags=["motion"])
+async def stop(context: Context, robot: str, body: StopBody | None = None) -> RobotStatus:
+    """Stop the robot, whoever moves it, in any state; answers once it is at rest. Needs no lease.
+
+    This is not an emergency stop: use the robot's own.
+    """
+    guard = context.guard(robot)
+    await guard.stop("stopped by request" if body is None or body.reason is None else body.reason)
+    return robot_status(guard)
+
+
+@router.post("/{robot}/fault/reset", summary="Reset a fault", responses=problems(409, 502, 503, 504), tags=["motion"])
+async def reset_fault(context: Context, robot: str, lease_token: LeaseToken = None) -> PermitView:
+    """Leave FAULTED, once whoever asks has seen to the robot. Nothing moves by it."""
+    guard = context.guard(robot)
+    await guard.reset(lease_token)
+    return permit_view(guard)
+
+
+def _grant(guard: MotionGuard, grant: LeaseGrant) -> LeaseGrantView:
+    return LeaseGrantView(
+        holder=grant.holder,
+        fencing=grant.fencing,
+        seconds_left=guard.lease.seconds_left,
+        token=grant.token,
+    )
+
+
+def _robot(context: ServiceContext, name: str) -> RobotView:
+    settings = context.robot(name)
+    return RobotView(**settings.model_dump(), status=context.guard(name).device.status)
+
+
+def _in_force(context: ServiceContext, robot: str) -> tuple[ResultSummary | None, TableSummary | None]:
+    with context.database.reading() as session:
+        active = results.find(session, robot=robot, state=ResultState.ACTIVE, limit=1)
+        tables = feedforward.find(session, robot=robot, limit=1)
+        return (
+            ResultSummary.model_validate(active[0]) if active else None,
+            TableSummary.model_validate(tables[0]) if tables else None,
+        )

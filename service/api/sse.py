@@ -1,0 +1,78 @@
+"""Server-sent events: from an async iterator of events to a response that ends when it should."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from service.api.problems import plain_json
+
+HEARTBEAT_SECONDS = 5.0
+"""Silence after which a comment is sent: it keeps proxies from closing, and notices clients that left."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event; ``data`` is sent as a line of JSON."""
+
+    name: str
+    data: BaseModel | dict[str, Any]
+
+    def encode(self) -> bytes:
+        data = self.data
+        text = data.model_dump_json() if isinstance(data, BaseModel) else json.dumps(plain_json(data), allow_nan=False)
+        return f"event: {self.name}\ndata: {text}\n\n".encode()
+
+
+class EventStream(StreamingResponse):
+    """Response that sends events until they end, the client leaves, or ``closing`` is set.
+
+    ``events`` is closed in each case, so its own ``finally`` runs.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, events: AsyncGenerator[Event], closing: asyncio.Event, *, heartbeat: float = HEARTBEAT_SECONDS
+    ) -> None:
+        super().__init__(
+            _encoded(events, closing, heartbeat),
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+
+async def _encoded(events: AsyncGenerator[Event], closing: asyncio.Event, heartbeat: float) -> AsyncIterator[bytes]:
+    closed = asyncio.create_task(closing.wait())
+    following: asyncio.Task[Event | None] | None = None
+    try:
+        yield b": connected\n\n"
+        while not closing.is_set():
+            if following is None:
+                following = asyncio.create_task(_next(events))
+            await asyncio.wait({following, closed}, timeout=heartbeat, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                yield b": alive\n\n"
+                continue
+            event = following.result()
+            following = None
+            if event is None:
+                return
+            yield event.encode()
+    finally:
+        for task in (following, closed):
+            if task is not None and not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        await events.aclose()
+
+
+async def _next(events: AsyncGenerator[Event]) -> Event | None:
+    return await anext(events, None)
