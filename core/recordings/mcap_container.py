@@ -133,11 +133,16 @@ class _Descriptor:
             while view:
                 view = view[os.write(self.descriptor, view) :]
         except OSError:
-            os.ftruncate(self.descriptor, self.size)
-            os.lseek(self.descriptor, self.size, os.SEEK_SET)
+            self.cut(self.size, self.hasher)
             raise
         self.hasher.update(data)
         self.size += len(data)
+
+    def cut(self, size: int, hasher: Any) -> None:
+        """Go back to the first ``size`` bytes, whose hash is ``hasher``."""
+        os.ftruncate(self.descriptor, size)
+        os.lseek(self.descriptor, size, os.SEEK_SET)
+        self.size, self.hasher = size, hasher
 
 
 @dataclass
@@ -147,6 +152,16 @@ class Index:
     chunks: list[ChunkIndex] = field(default_factory=list)
     metadata: list[MetadataIndex] = field(default_factory=list)
     messages: int = 0
+
+
+class Mark(NamedTuple):
+    """A place in a file being written, to which it can be cut back."""
+
+    size: int
+    hasher: Any
+    chunks: int
+    metadata: int
+    messages: int
 
 
 class ContainerWriter:
@@ -179,8 +194,7 @@ class ContainerWriter:
         os.lseek(descriptor, 0, os.SEEK_SET)
         with os.fdopen(os.dup(descriptor), "rb") as file:
             hasher = hashlib.file_digest(file, "sha256")
-        os.lseek(descriptor, whole, os.SEEK_SET)
-        writer._file = _Descriptor(descriptor, whole, hasher)
+        writer._file.cut(whole, hasher)
         writer._index = index
         return writer
 
@@ -217,6 +231,18 @@ class ContainerWriter:
         begin = self._file.size
         self._file.append(data)
         self._index.metadata.append(MetadataIndex(offset=begin, length=len(data), name=name))
+
+    def mark(self) -> Mark:
+        """Remember this place."""
+        index = self._index
+        return Mark(self._file.size, self._file.hasher.copy(), len(index.chunks), len(index.metadata), index.messages)
+
+    def cut_back(self, mark: Mark) -> None:
+        """Drop everything appended since ``mark``."""
+        self._file.cut(mark.size, mark.hasher.copy())
+        del self._index.chunks[mark.chunks :]
+        del self._index.metadata[mark.metadata :]
+        self._index.messages = mark.messages
 
     def finish(self) -> None:
         """Append the end of the data, the summary and the footer. The file is whole, if not yet on disk."""

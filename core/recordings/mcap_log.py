@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from mcap.opcode import Opcode
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from core.errors import RecordingError
 from core.recordings.joint_sample import CDR_LITTLE_ENDIAN, declarations, message_dtype, topic
-from core.recordings.mcap_container import CHANNEL_ID, RECORD_HEAD, ContainerWriter
+from core.recordings.mcap_container import CHANNEL_ID, RECORD_HEAD, ContainerWriter, Mark
 from core.recordings.mcap_samples import CONTEXT, LAPPED, RECORDING, SUMMARY, StoredSamples, load
 from core.recordings.partial_file import create_locked, open_locked, partial_path, publish
 from core.recordings.recording import Recording
@@ -114,6 +114,38 @@ def describe(path: Path) -> StoredLog:
     )
 
 
+@dataclass(frozen=True)
+class _Count:
+    """What has been written so far."""
+
+    samples: int = 0
+    missing: int = 0  # in the sequence, whatever the reason
+    lapped: int = 0
+    lapped_inside: int = 0  # those behind the first sample
+    first: SampleBlock | None = None  # (1,)
+    newest: SampleBlock | None = None
+
+    def plus(self, block: SampleBlock) -> _Count:
+        if not block.size:
+            return self
+        sequence = block["sequence"]
+        before = int(sequence[0]) - 1 if self.newest is None else int(self.newest["sequence"][0])
+        return replace(
+            self,
+            samples=self.samples + block.size,
+            missing=self.missing + int(sequence[-1]) - before - block.size,
+            first=block[:1].copy() if self.first is None else self.first,
+            newest=block[-1:].copy(),
+        )
+
+
+class WriterMark(NamedTuple):
+    """A place in the file to which `McapSampleWriter.cut_back` can return."""
+
+    container: Mark
+    counted: _Count
+
+
 class McapSampleWriter:
     """Writes the samples of one robot; every call leaves a file that is whole up to it.
 
@@ -124,12 +156,7 @@ class McapSampleWriter:
     def __init__(self, path: Path, descriptor: int, n_joints: int) -> None:
         self.path = path
         self.n_joints = n_joints
-        self.samples = 0
-        self.lapped = 0
-        self._missing = 0  # in the sequence, whatever the reason
-        self._lapped_inside = 0  # those of them that had been received
-        self._first: SampleBlock | None = None  # (1,)
-        self._newest: SampleBlock | None = None
+        self._count = _Count()
         self._descriptor = descriptor
         self._dtype = message_dtype(n_joints)
         self._container: ContainerWriter
@@ -193,8 +220,8 @@ class McapSampleWriter:
                 descriptor, stored.whole, *declarations(stored.n_joints, stored.topic), stored.index
             )
             indexed = stored.index.messages
-            writer._account(stored.samples[:indexed])
-            writer.lapped, writer._lapped_inside = stored.lapped, stored.lapped_inside
+            count = _Count(lapped=stored.lapped, lapped_inside=stored.lapped_inside)
+            writer._count = count.plus(stored.samples[:indexed])
             writer.write(stored.samples[indexed:])  # a chunk whose message index did not get written
         except BaseException:
             os.close(descriptor)
@@ -202,14 +229,30 @@ class McapSampleWriter:
         return writer, stored
 
     @property
+    def samples(self) -> int:
+        """Samples written."""
+        return self._count.samples
+
+    @property
     def lost(self) -> int:
         """Samples missing between the first and the last that were never received."""
-        return self._missing - self._lapped_inside
+        return self._count.missing - self._count.lapped_inside
+
+    @property
+    def lapped(self) -> int:
+        """Samples noted as overwritten before they could be read."""
+        return self._count.lapped
+
+    @property
+    def bytes(self) -> int:
+        """Length of the file."""
+        return self._container.size
 
     @property
     def last_sequence(self) -> int | None:
         """``sequence`` of the newest sample written."""
-        return None if self._newest is None else int(self._newest["sequence"][0])
+        newest = self._count.newest
+        return None if newest is None else int(newest["sequence"][0])
 
     def write(self, block: SampleBlock) -> None:
         """Append the samples (m,) as one chunk; m = 0 writes nothing.
@@ -235,15 +278,23 @@ class McapSampleWriter:
         messages["encapsulation"] = np.frombuffer(CDR_LITTLE_ENDIAN, np.uint8)
         messages["sample"] = block
         self._container.add_chunk(messages.tobytes(), messages["log_time"])
-        self._account(block)
+        self._count = self._count.plus(block)
 
     def note_lapped(self, count: int) -> None:
         """Put down that ``count`` samples were overwritten before they could be read, right here."""
         after = "" if self.last_sequence is None else str(self.last_sequence)
         self._container.add_metadata(LAPPED, {"samples": str(count), "after_sequence": after})
-        self.lapped += count
-        if self._newest is not None:
-            self._lapped_inside += count
+        inside = count if self.samples else 0
+        self._count = replace(self._count, lapped=self.lapped + count, lapped_inside=self._count.lapped_inside + inside)
+
+    def mark(self) -> WriterMark:
+        """Remember this place in the file."""
+        return WriterMark(self._container.mark(), self._count)
+
+    def cut_back(self, mark: WriterMark) -> None:
+        """Drop everything written since ``mark``."""
+        self._container.cut_back(mark.container)
+        self._count = mark.counted
 
     def sync(self) -> None:
         """Wait until everything written so far is on the disk."""
@@ -284,18 +335,9 @@ class McapSampleWriter:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _account(self, block: SampleBlock) -> None:
-        if not block.size:
-            return
-        before = int(block["sequence"][0]) - 1 if self.last_sequence is None else self.last_sequence
-        self._missing += int(block["sequence"][-1]) - before - block.size
-        self._first = block[:1].copy() if self._first is None else self._first
-        self._newest = block[-1:].copy()
-        self.samples += block.size
-
     def _clocks(self) -> dict[str, str]:
         """Both ends on both clocks: how the controller's time maps to the host's, and how they drift."""
-        ends = {"first": self._first, "last": self._newest}
+        ends = {"first": self._count.first, "last": self._count.newest}
         return {
             f"{clock}_{end}": str(sample[clock][0])
             for end, sample in ends.items()

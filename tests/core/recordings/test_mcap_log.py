@@ -385,6 +385,22 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         McapSampleWriter.create(path, 6, robot="r")
 
 
+def test_a_file_can_be_cut_back_to_a_mark(tmp_path: Path) -> None:
+    samples = make_samples(60)
+    writer = McapSampleWriter.create(tmp_path / "a.mcap", 6, robot="r")
+    writer.write(samples[:20])
+    mark = writer.mark()
+    for _ in range(2):
+        writer.note_lapped(5)
+        writer.write(samples[25:])
+        writer.cut_back(mark)
+    writer.write(samples[20:30])
+    stored = writer.finish()
+    assert (stored.samples, stored.lost, stored.lapped) == (30, 0, 0)
+    assert describe(stored.path) == stored  # hash and size too
+    assert [m.sequence for _, _, m, _ in decode_independently(stored.path)] == list(range(1000, 1030))
+
+
 def test_a_discarded_file_is_gone(tmp_path: Path) -> None:
     writer = McapSampleWriter.create(tmp_path / "a.mcap", 6, robot="r")
     writer.write(make_samples(10))
