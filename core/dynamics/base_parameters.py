@@ -23,10 +23,15 @@ from core.models.chain import INERTIAL_NAMES, SerialChain
 
 Array = NDArray[np.float64]
 
-_GAP = 100.0
+GEOMETRY_ROUNDING = 2e-5
+"""Default tolerance: pi/2 written as 1.5708 makes columns that differ by 5e-6 of themselves, out of nothing."""
+
+_GAP = 10.0
 """Least ratio between the last column that counts and the first that does not, for the rank to be certain."""
 _CLEAN = 1e-9
 """Regrouping coefficients below this share of the largest are rounding."""
+_SHOWN = 1e-5
+"""Smallest coefficient that a relation shows."""
 _TYPICAL_RATE = 2.0  # rad/s, m/s
 _TYPICAL_ACCELERATION = 5.0  # rad/s², m/s²
 _WIDEST_TRAVEL = {"revolute": np.pi, "prismatic": 1.0}  # rad, m
@@ -62,7 +67,10 @@ class BaseParameters:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """Readable sums (b,) such as ``Ixx2 - Iyy2 + 0.376 m3``, lengths in m."""
+        """Readable sums (b,) such as ``Ixx2 - Iyy2 + 0.376 m3``, lengths in m.
+
+        Coefficients below 1e-5 are left out; ``projection`` has them all.
+        """
         return tuple(_relation(row, self.names, i) for row, i in zip(self.projection, self.independent, strict=True))
 
     def project(self, parameters: ArrayLike) -> Array:
@@ -110,7 +118,7 @@ def reduce_to_base(
     samples: int | None = None,
     seed: int = 0,
     preferred: Sequence[str] | None = None,
-    tolerance: float = 1e-8,
+    tolerance: float = GEOMETRY_ROUNDING,
 ) -> BaseParameters:
     """Return the base parameters of a serial chain.
 
@@ -176,7 +184,7 @@ def reduce_columns(
     names: Sequence[str],
     *,
     preferred: Sequence[Sequence[str]] = (),
-    tolerance: float = 1e-8,
+    tolerance: float = GEOMETRY_ROUNDING,
 ) -> BaseParameters:
     """Return the base parameters of a regressor stacked over random states.
 
@@ -187,7 +195,8 @@ def reduce_columns(
     preferred : groups of columns to keep wherever the rank allows, the first group before the second, and
         all of them before any other column. Within a group pivoting decides.
     tolerance : a column counts as dependent when what the kept columns cannot explain of it is smaller than
-        this share of itself. Geometry known to a few digits (pi/2 as 1.5708) needs a coarser one.
+        this share of itself. The default tells geometry from its rounding. A calibrated robot, whose axes are
+        not quite parallel, has more base parameters, some of them hardly visible; 0.01 leaves those out.
 
     Raises
     ------
@@ -249,7 +258,7 @@ def _independent(columns: Array, tolerance: float) -> tuple[Array, list[int]]:
 
 def _relation(row: Array, names: Sequence[str], leading: int) -> str:
     text = names[leading]
-    for i in np.flatnonzero(row).tolist():
+    for i in np.flatnonzero(np.abs(row) >= _SHOWN).tolist():
         if i != leading:
             size = f"{abs(row[i]):.5g}"
             text += (" - " if row[i] < 0 else " + ") + ("" if size == "1" else f"{size} ") + names[i]
