@@ -2,6 +2,6 @@
 
 from core.models.chain import SerialChain
 from core.models.limits import JointLimits
-from core.models.loading import catalogue, catalogue_names, load
+from core.models.loading import catalogue, catalogue_names, load, resolve
 
-__all__ = ["JointLimits", "SerialChain", "catalogue", "catalogue_names", "load"]
+__all__ = ["JointLimits", "SerialChain", "catalogue", "catalogue_names", "load", "resolve"]

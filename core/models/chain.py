@@ -278,14 +278,10 @@ class SerialChain:
         for name, value in signals.items():
             array = np.require(np.atleast_2d(np.asarray(value, dtype=np.float64)), requirements=("C", "W"))
             if array.ndim != 2 or array.shape[1] != self.n_joints:
-                raise InputError(
-                    f"{self.name}: {name} has shape {np.shape(value)}, expected (N, {self.n_joints})"
-                )
+                raise InputError(f"{self.name}: {name} has shape {np.shape(value)}, expected (N, {self.n_joints})")
             if result and array.shape != result[0].shape:
                 first = next(iter(signals))
-                raise InputError(
-                    f"{self.name}: {name} has {len(array)} samples, but {first} has {len(result[0])}"
-                )
+                raise InputError(f"{self.name}: {name} has {len(array)} samples, but {first} has {len(result[0])}")
             result.append(array)
         return result
 

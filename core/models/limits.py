@@ -46,9 +46,7 @@ class JointLimits:
             value = getattr(self, name)
             if np.any(value < 0):
                 joint = int(np.argmax(value < 0)) + 1
-                raise ModelError(
-                    f"limits: {name} of joint {joint} is negative ({value[joint - 1]:g})", joint=joint
-                )
+                raise ModelError(f"limits: {name} of joint {joint} is negative ({value[joint - 1]:g})", joint=joint)
         wrong = self.position_lower > self.position_upper
         if np.any(wrong):
             j = int(np.argmax(wrong))
@@ -72,9 +70,7 @@ class JointLimits:
 
     def to_document(self) -> dict[str, list[float | None]]:
         """Return JSON-serialisable lists; ``None`` stands for no limit."""
-        return {
-            name: [float(v) if np.isfinite(v) else None for v in getattr(self, name)] for name in self.names()
-        }
+        return {name: [float(v) if np.isfinite(v) else None for v in getattr(self, name)] for name in self.names()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:

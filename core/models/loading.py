@@ -42,9 +42,7 @@ def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = No
         text = file.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ModelError(
-            f"{file}: cannot be read: {reason}", code="model-unreadable", path=str(file)
-        ) from error
+        raise ModelError(f"{file}: cannot be read: {reason}", code="model-unreadable", path=str(file)) from error
     if text.lstrip(_BYTE_ORDER_MARK + _BLANKS).startswith(b"<"):
         return _with_rotors(parse_urdf(text, str(file), tool=tool), rotor_inertia)
     if tool is not None:
@@ -78,6 +76,22 @@ def catalogue(name: str, *, rotor_inertia: bool = False) -> SerialChain:
         )
     text = (_CATALOGUE / f"{name}.toml").read_bytes()
     return _with_rotors(parse_model_file(text, f"catalogue/{name}.toml"), rotor_inertia)
+
+
+def resolve(model: str | Path, *, rotor_inertia: bool = False) -> SerialChain:
+    """Return a robot by the catalogue's name or by a model file's path, as settings and commands name it.
+
+    A bare word without a suffix is a name; anything with a folder or a suffix is a path.
+
+    Raises
+    ------
+    ModelError
+        As ``catalogue`` and ``load`` do.
+    """
+    path = Path(model)
+    if isinstance(model, str) and path.name == model and not path.suffix:
+        return catalogue(model, rotor_inertia=rotor_inertia)
+    return load(path, rotor_inertia=rotor_inertia)
 
 
 def _with_rotors(chain: SerialChain, wanted: bool) -> SerialChain:

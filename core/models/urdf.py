@@ -126,8 +126,7 @@ class _Reader:
         if mass < 0:
             raise self.error(where, f"its mass is negative ({mass:g})")
         xx, xy, xz, yy, yz, zz = (
-            self.number(inertia, key, f"{where}: <inertia>")
-            for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+            self.number(inertia, key, f"{where}: <inertia>") for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
         )
         xyz, rpy = self.origin(element, f"{where}: <inertial>")
         turn = rotation_from_rpy(rpy)
@@ -139,9 +138,7 @@ class _Reader:
         where = f"joint {name!r}"
         kind = self.attribute(element, "type", where)
         if kind in _UNSUPPORTED:
-            raise self.error(
-                where, f"{kind} joints are not supported; the base is fixed, joints have one axis"
-            )
+            raise self.error(where, f"{kind} joints are not supported; the base is fixed, joints have one axis")
         if kind not in (*_MOVING, "fixed"):
             raise self.error(where, f"unknown joint type {kind!r}")
         if kind != "fixed" and element.find("mimic") is not None:
@@ -159,9 +156,7 @@ class _Reader:
         if kind != "fixed" and not np.linalg.norm(axis) > 1e-9:
             raise self.error(where, "its <axis> has no length")
         origin = pose_from_xyz_rpy(*self.origin(element, where))
-        return _Joint(
-            name, kind, ends["parent"], ends["child"], origin, axis, self.limits(element, kind, where)
-        )
+        return _Joint(name, kind, ends["parent"], ends["child"], origin, axis, self.limits(element, kind, where))
 
     def limits(self, joint: ET.Element, kind: str, where: str) -> tuple[float, float, float, float]:
         """Return lower, upper, velocity, torque; a continuous joint may have no limits at all."""
@@ -208,9 +203,7 @@ class _Reader:
             raise self.error(where, f"{key}={text!r} is not a finite number")
         return value
 
-    def vector(
-        self, element: ET.Element, key: str, where: str, *, default: tuple[float, float, float]
-    ) -> Array:
+    def vector(self, element: ET.Element, key: str, where: str, *, default: tuple[float, float, float]) -> Array:
         text = element.get(key)
         if text is None:
             return np.array(default)
@@ -236,9 +229,7 @@ class _Reader:
                 if link not in links:
                     raise self.error(where, f"its {end} link {link!r} is not defined")
             if joint.child in parent_joint:
-                raise self.error(
-                    where, f"link {joint.child!r} already hangs on joint {parent_joint[joint.child]!r}"
-                )
+                raise self.error(where, f"link {joint.child!r} already hangs on joint {parent_joint[joint.child]!r}")
             parent_joint[joint.child] = joint.name
         roots = [name for name in links if name not in parent_joint]
         if len(roots) != 1:
@@ -312,7 +303,5 @@ class _Reader:
             return np.eye(4) if name is None else last.frames[name]
         if name not in last.frames:
             there = ", ".join(repr(link) for link in last.frames)
-            raise self.error(
-                f"link {name!r}", f"is no part of the last moving link, which consists of {there}"
-            )
+            raise self.error(f"link {name!r}", f"is no part of the last moving link, which consists of {there}")
         return last.frames[name]

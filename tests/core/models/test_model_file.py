@@ -168,6 +168,17 @@ def test_refusals_name_file_and_element(text: str, message: str) -> None:
     assert caught.value.context["path"] == "arm.toml"
 
 
+def test_resolve_takes_a_name_or_a_path(tmp_path: Path) -> None:
+    assert models.resolve("ur10e", rotor_inertia=True) == models.catalogue("ur10e", rotor_inertia=True)
+    file = tmp_path / "arm"
+    file.write_text(MINIMAL)
+    assert models.resolve(str(file)) == models.resolve(file) == models.load(file)
+    with pytest.raises(ModelError, match="no robot 'ur11' in the catalogue"):
+        models.resolve("ur11")
+    with pytest.raises(ModelError, match="cannot be read"):
+        models.resolve("ur11.urdf")
+
+
 def test_binary_rubbish_is_refused() -> None:
     with pytest.raises(ModelError, match="neither URDF nor TOML"):
         parse_model_file(b"\xff\xfe\x00", "arm.toml")
