@@ -95,5 +95,6 @@ class Recording:
             )
         cut = slice(first - 1, last)
         signals = {s: None if getattr(self, s) is None else getattr(self, s)[cut] for s in self.SIGNALS}
-        provenance = {**self.provenance, "rows": [first, last]}
+        before = int(self.provenance.get("rows", [1])[0]) - 1  # rows stay those of the file when cut twice
+        provenance = {**self.provenance, "rows": [before + first, before + last]}
         return replace(self, t=self.t[cut], provenance=provenance, **signals)

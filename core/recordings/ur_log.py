@@ -82,7 +82,7 @@ def read_ur_log(path: Path, rows: tuple[int, int] | None = None, *, repair: bool
         "repairs": {"rows_dropped": [*dropped, last] if torn else dropped},
     }
     return Recording(
-        name=path.name,
+        name=path.name if rows is None else f"{path.name}:{first}-{last}",
         t=table[:, 0].copy(),
         q=q,
         qd=qd,
