@@ -1,0 +1,90 @@
+"""What every estimator has in common."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.estimators.joint_factors import JointFactors
+
+Array = NDArray[np.float64]
+
+
+class Estimator(ABC):
+    """An estimator of parameters that torques are linear in.
+
+    After ``fit`` or ``fit_factors``:
+
+    coef_ : (p,) parameters.
+    covariance_ : (p, p) of the parameters, for residuals that are white and independent between joints.
+    residual_std_ : (n,) standard deviation of the residual of each joint, degrees of freedom accounted for.
+    weights_ : (n,) what the rows of each joint were multiplied by.
+    n_rows_ : samples per joint.
+    n_iter_ : solutions computed.
+    condition_number_ : of the observation matrix, all joints together, unweighted.
+    normalised_condition_number_ : the same with columns of length one, so without units.
+    """
+
+    coef_: Array
+    covariance_: Array
+    residual_std_: Array
+    weights_: Array
+    n_rows_: int
+    n_iter_: int
+    condition_number_: float
+    normalised_condition_number_: float
+
+    @abstractmethod
+    def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
+        """Estimate from accumulated observations; ``names`` (p,) are used in errors.
+
+        Raises
+        ------
+        IdentificationError
+            The observations do not determine all parameters; the detail names which.
+        """
+
+    def fit(self, X: Array, y: Array, names: Sequence[str] | None = None) -> Self:
+        """Estimate from a regressor X (samples, n, p) and torques y (samples, n).
+
+        Raises
+        ------
+        InputError
+            A shape is wrong.
+        IdentificationError
+            As ``fit_factors``.
+        """
+        return self.fit_factors(JointFactors.of(X, y), names)
+
+    def predict(self, X: Array) -> Array:
+        """Return torques (samples, n) for a regressor X (samples, n, p)."""
+        return np.asarray(X @ self.coef_)
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the constructor's parameters."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the constructor by name."""
+        for name, value in params.items():
+            if name not in self._parameter_names():
+                raise InputError(
+                    f"{type(self).__name__} has no parameter {name!r}; "
+                    f"it has {', '.join(self._parameter_names()) or 'none'}"
+                )
+            setattr(self, name, value)
+        return self
+
+    @classmethod
+    def _parameter_names(cls) -> tuple[str, ...]:
+        parameters = inspect.signature(cls).parameters.values()
+        return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
