@@ -1,0 +1,67 @@
+"""A judgement in plain words: good, usable or poor, because of what, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from core.validation.report import ValidationReport
+
+Grade = Literal["good", "usable", "poor"]
+
+MAX_CONDITION_NUMBER = 1e4
+"""Beyond it some parameters follow the noise rather than the robot (methods, section 6)."""
+_GOOD = 0.15
+_USABLE = 0.4
+"""Relative residual of the worst joint while it moves, up to which a result is good, or usable."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Attributes: the grade; ``because``, the reasons; ``advice``, what would help."""
+
+    grade: Grade
+    because: tuple[str, ...]
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        advice = f"; {'; '.join(self.advice)}" if self.advice else ""
+        return f"{self.grade}: {'; '.join(self.because)}{advice}"
+
+    def to_document(self) -> dict[str, Any]:
+        return {"grade": self.grade, "because": list(self.because), "advice": list(self.advice)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        return cls(document["grade"], tuple(document["because"]), tuple(document["advice"]))
+
+
+def judge(
+    train: ValidationReport,
+    validation: ValidationReport | None,
+    condition_number: float,
+    undetermined: Sequence[str],
+) -> Verdict:
+    """Judge a result by its error on held-out motion where there is any, and by its condition number."""
+    relative = (validation or train).pooled["moving"].relative
+    worst = float(np.nanmax(relative))
+    joint = int(np.nanargmax(relative)) + 1
+    motion = "held-out motion" if validation else "the motion it was estimated from"
+    because = [f"on {motion} the residual of the worst joint, {joint}, is {worst:.0%} of its torque"]
+    advice = []
+    grade: Grade = "good" if worst <= _GOOD else "usable" if worst <= _USABLE else "poor"
+    if grade != "good":
+        advice.append(f"look at the friction of joint {joint}, the largest error of most drives")
+    if validation is None:
+        grade = "usable" if grade == "good" else grade
+        advice.append("validate on a different motion")
+    if undetermined:
+        grade = "usable" if grade == "good" else grade
+        because.append(
+            f"the condition number is {condition_number:.3g}, so that {', '.join(undetermined)} are hardly determined"
+        )
+        advice.append("excite the robot with a motion optimised for identification")
+    return Verdict(grade, tuple(because), tuple(advice))
