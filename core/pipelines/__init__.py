@@ -1,0 +1,1 @@
+"""The ways from recordings to results, composed from signals, models, friction and estimators."""

@@ -1,0 +1,101 @@
+"""Joint torque as a linear function of base and friction parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.dynamics.base_parameters import BaseParameters
+from core.errors import InputError
+from core.friction import FrictionModel
+from core.models import SerialChain
+from core.signals import Segment
+from core.signals.motion import JointMotion
+
+Array = NDArray[np.float64]
+
+_BLOCK = 2048
+"""Samples handled at once: a regressor of 2048 samples of a six-joint robot takes 6 MB."""
+_NEGLIGIBLE = 1e-10
+"""What is left of a filter's transient where blocks of a filtered regressor meet."""
+
+
+@dataclass(frozen=True)
+class TorqueModel:
+    """What torque depends on: rigid body and rotors through base parameters, friction through its own.
+
+    Attributes
+    ----------
+    chain : geometry and gravity; its inertial parameters play no part.
+    base : the base parameters of ``chain``.
+    friction : of every joint.
+    """
+
+    chain: SerialChain
+    base: BaseParameters
+    friction: FrictionModel
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names (p,) of all parameters: base first, then friction."""
+        return self.base.base_names + self.friction.names
+
+    def torque(self, motion: JointMotion, parameters: Array, *, smooth: bool = False) -> Array:
+        """Return torques (N, n) for parameters (p,) in the order of ``names``; ``smooth`` without jumps."""
+        if np.shape(parameters) != (len(self.names),):
+            raise InputError(f"parameters have shape {np.shape(parameters)}, expected ({len(self.names)},)")
+        torque = self.friction.torque(motion, parameters[self.base.count :], smooth=smooth)
+        for part in _blocks(0, motion.n_samples):
+            torque[part] += self._rigid_columns(motion, part) @ parameters[: self.base.count]
+        return torque
+
+    def predict(self, segment: Segment, parameters: Array) -> Array:
+        """Return torques (n_rows, n) of a segment's rows, filtered like the measured ones."""
+        return segment.low_pass.apply(self.torque(segment.motion, parameters))[segment.rows]
+
+    def observations(self, segment: Segment) -> Iterator[tuple[Array, Array]]:
+        """Yield the filtered regressor (m, n, p) and torque (m, n) of a segment's rows, block by block.
+
+        The regressor of a block is filtered together with as many samples on both sides as transients last,
+        so that the result is that of filtering the whole segment at once.
+        """
+        motion, low_pass = segment.motion, segment.low_pass
+        friction = self.friction.columns(motion)
+        halo = low_pass.settling(_NEGLIGIBLE)
+        first, stop, step = segment.rows.indices(motion.n_samples)
+        for part in _blocks(first, stop, step):
+            around = slice(max(0, part.start - halo), min(motion.n_samples, part.stop + halo))
+            raw = self._columns(motion, around, friction)
+            filtered = _filter_nonzero(raw, segment)
+            rows = slice(part.start - around.start, part.stop - around.start, step)
+            yield filtered[rows], segment.effort[part.start : part.stop : step]
+
+    def _rigid_columns(self, motion: JointMotion, part: slice) -> Array:
+        return self.base.columns(self.chain.regressor(motion.q[part], motion.qd[part], motion.qdd[part]))
+
+    def _columns(self, motion: JointMotion, part: slice, friction: tuple[Array, ...]) -> Array:
+        rigid = self._rigid_columns(motion, part)
+        columns = np.zeros((len(rigid), motion.n_joints, len(self.names)))
+        columns[:, :, : self.base.count] = rigid
+        start = self.base.count
+        for j, own in enumerate(friction):
+            columns[:, j, start : start + own.shape[1]] = own[part]
+            start += own.shape[1]
+        return columns
+
+
+def _blocks(first: int, stop: int, step: int = 1) -> Iterator[slice]:
+    length = _BLOCK - _BLOCK % step if step < _BLOCK else step
+    for start in range(first, stop, length):
+        yield slice(start, min(start + length, stop))
+
+
+def _filter_nonzero(columns: Array, segment: Segment) -> Array:
+    """Filter the columns that are not zero throughout: joint j feels only links beyond it."""
+    flat = columns.reshape(len(columns), -1)
+    used = np.flatnonzero(flat.any(axis=0))
+    flat[:, used] = segment.low_pass.apply(flat[:, used])
+    return columns
