@@ -48,6 +48,7 @@ class HostLink:
         self._calls: dict[int, tuple[type[DriverError], asyncio.Future[None]]] = {}
         self._numbers = itertools.count(1)
         self._words: deque[str] = deque(maxlen=WORDS_KEPT)
+        self._silence: float | None = None  # s, after which it was given up
         threading.Thread(target=self._hear_words, name=f"{robot}-words", daemon=True).start()
 
     @classmethod
@@ -111,7 +112,7 @@ class HostLink:
                 try:
                     received = await asyncio.wait_for(self._reader.readline(), limit)
                 except TimeoutError:
-                    self._words.append(f"nothing was heard from it for {limit:g} s")
+                    self._silence = limit
                     return
                 if not received:
                     return
@@ -142,9 +143,12 @@ class HostLink:
 
     def _how_it_ended(self) -> str:
         code = self._process.returncode
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        if self._silence is not None:
+            return f"the device host said nothing for {self._silence:g} s and was ended"
+        if code < 0:
+            return f"the device host was ended by signal {signal.Signals(-code).name}"
         words = f": {self._words[-1]}" if self._words else ""
-        return f"the device host ended ({how}){words}"
+        return f"the device host ended with exit code {code}{words}"
 
     def _answer(self, message: Done | Failed) -> None:
         failure, answer = self._calls.get(message.call, (DriverError, None))
@@ -160,6 +164,10 @@ class HostLink:
         """Pass the host's stderr on to the log; a thread, since its children keep it open after its death."""
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
         with self._process.stderr as stderr:
+            levels = logging.getLevelNamesMapping()
             for words in stderr:
-                self._words.append(words.rstrip())
-                self._log.info("%s", words.rstrip())
+                level, _, text = words.rstrip().partition(" ")
+                if level not in levels:
+                    level, text = "INFO", words.rstrip()
+                self._words.append(text)
+                self._log.log(levels[level], "%s", text)
