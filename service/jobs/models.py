@@ -57,9 +57,9 @@ class PlayResult(_Model):
     outcome: Literal["completed", "stopped", "faulted"]
     reason: str
     cycles: Annotated[int, Field(description="Set-points sent.")]
-    late_cycles: Annotated[int, Field(description="Set-points sent later than one period after the last.")]
+    late_cycles: Annotated[int, Field(description="Set-points sent after their cycle had passed.")]
     max_tracking_error: Annotated[
-        float | None, Field(description="Largest |target - actual| of any joint, rad.")
+        list[float], Field(description="Largest |target - actual| per joint, rad; empty if it never began.")
     ]
     limit_use: Annotated[
         dict[str, list[float]],
@@ -85,14 +85,17 @@ class RecordResult(_Model):
 
 
 class SignalRequest(_Model):
-    """Filtering before identification; absent fields take the pipeline's defaults."""
+    """What is done to the signals before anything is estimated; absent fields take the pipeline's defaults."""
 
-    rate: Annotated[Positive | None, Field(description="Uniform grid to resample to, Hz.")] = None
-    order: Annotated[int | None, Field(ge=1, le=10, description="Of the zero-phase Butterworth filter.")] = (
-        None
-    )
-    kinematic_cutoff: Annotated[Positive | None, Field(description="On position, Hz.")] = None
-    torque_cutoff: Annotated[Positive | None, Field(description="On torque and regressor, Hz.")] = None
+    rate: Annotated[Positive | None, Field(description="Rows per second that enter the estimate, Hz.")] = None
+    order: Annotated[int | None, Field(ge=1, le=10, description="Of the zero-phase Butterworth filters.")] = None
+    kinematic_cutoff: Annotated[Positive | None, Field(description="On position and velocity, Hz.")] = None
+    torque_cutoff: Annotated[Positive | None, Field(description="On torque and regressor alike, Hz.")] = None
+    velocity: Annotated[
+        Literal["measured", "differentiated"] | None, Field(description="Where velocity comes from.")
+    ] = None
+    max_gap: Annotated[Positive | None, Field(description="Longest gap that is interpolated, s.")] = None
+    on_gap: Annotated[Literal["split", "refuse"] | None, Field(description="What a longer gap means.")] = None
 
 
 class IdentifyRequest(_Model):
@@ -102,13 +105,17 @@ class IdentifyRequest(_Model):
     robot: str
     recordings: RecordingIds
     gains: Annotated[
-        Literal["from-recording"] | PerJoint,
+        Literal["from-recording", "configured"] | PerJoint,
         Field(
-            description="Drive gains, N·m/A per joint; or 'from-recording': the controller's own, read from "
-            "target torque over target current at rest."
+            description="Drive gains, N·m/A per joint; 'from-recording': the controller's own, read from target "
+            "torque over target current at rest; 'configured': `drive_gains` of the robot's settings, or else "
+            "its model's."
         ),
     ]
-    friction: str = "coulomb_viscous"
+    friction: Annotated[
+        str | Annotated[list[str], Field(min_length=1, max_length=64)],
+        Field(description="`law+term+...` for all joints, or one such text per joint."),
+    ] = "coulomb_viscous"
     estimator: str = "wls"
     rotor_inertia: Annotated[bool, Field(description="Identify reflected rotor inertias too.")] = False
     signals: SignalRequest = SignalRequest()
@@ -121,7 +128,7 @@ class IdentifyResult(_Model):
     result_id: str
     base_parameters: int
     condition_number: float
-    rms: Annotated[list[float], Field(description="Torque residual on the training data, N·m per joint.")]
+    rms: Annotated[list[float | None], Field(description="Residual on the training data per joint, N·m (or A).")]
 
 
 class ValidationCriteria(_Model):
@@ -155,8 +162,12 @@ class ValidateResult(_Model):
     result_id: str
     passed: bool
     reasons: Annotated[list[str], Field(description="Why not, joint by joint; empty when it passed.")]
-    rms_moving: list[float]
-    relative_moving: list[float]
+    rms_moving: Annotated[
+        list[float | None], Field(description="Residual per joint, N·m (or A); null where it never moved.")
+    ]
+    relative_moving: Annotated[
+        list[float | None], Field(description="RMS of the residual over RMS of what was measured.")
+    ]
 
 
 class FeedforwardRequest(_Model):

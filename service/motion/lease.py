@@ -89,9 +89,7 @@ class Lease:
         """
         self.require_free()
         if not holder.strip():
-            raise InputError(
-                "a lease needs a holder: say who will move the robot", code="lease-holder-missing"
-            )
+            raise InputError("a lease needs a holder: say who will move the robot", code="lease-holder-missing")
         _require_seconds(seconds)
         if fencing <= self._last_fencing:
             raise InputError(

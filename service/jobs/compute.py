@@ -1,0 +1,98 @@
+"""The service's end of a computation: sends it to the executor, follows its progress, ends it when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
+from pathlib import Path
+from typing import Any
+
+from service.jobs.live import StopSignal
+from service.jobs.pool import WorkerPool
+from service.jobs.worker import CANCEL_FILE, PROGRESS_FILE, Task, TaskStoppedError, run_task
+
+POLL_SECONDS = 0.1
+"""How often progress is read: a stat of a file in memory."""
+
+GRACE_SECONDS = 3.0
+"""How long a computation that was asked to end may take to notice, before its worker is killed."""
+
+OnProgress = Callable[[float, str], None]
+
+
+class WorkerLostError(Exception):
+    """The worker process ended under the computation: killed, out of memory, or crashed."""
+
+
+async def compute(
+    executor: Executor,
+    folder: Path,
+    task: Task,
+    arguments: dict[str, Any],
+    *,
+    stop: StopSignal,
+    on_progress: OnProgress,
+) -> Any:
+    """Run ``task(channel, **arguments)`` in a worker and return its result.
+
+    Parameters
+    ----------
+    folder : of this computation alone; made here and removed in the end.
+
+    Raises
+    ------
+    JobStoppedError
+        The job was asked to stop; the computation is over by then.
+    WorkerLostError
+        Its worker process ended.
+    Exception
+        Whatever the task raised.
+    """
+    stop.raise_if_requested()
+    await asyncio.to_thread(folder.mkdir, parents=True)
+    future = executor.submit(run_task, task, folder, arguments)
+    done = asyncio.wrap_future(future)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        while not done.done():
+            await asyncio.wait({done, stopping}, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            _pass_on(folder / PROGRESS_FILE, on_progress)
+            if stopping.done() and not done.done():
+                await _end(executor, future, done, folder)
+                stop.raise_if_requested()
+        return done.result()
+    except TaskStoppedError:
+        stop.raise_if_requested()
+        raise
+    except BrokenExecutor as error:
+        stop.raise_if_requested()
+        raise WorkerLostError(
+            "the worker process ended abruptly: killed, out of memory, or crashed in native code"
+        ) from error
+    finally:
+        stopping.cancel()
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+async def _end(executor: Executor, future: Future[Any], done: asyncio.Future[Any], folder: Path) -> None:
+    """End the computation: take it back if it waits, else ask it, else kill its worker."""
+    if future.cancel():
+        return
+    (folder / CANCEL_FILE).touch()
+    await asyncio.wait({done}, timeout=GRACE_SECONDS)
+    if not done.done() and isinstance(executor, WorkerPool):
+        executor.kill(future)
+    await asyncio.wait({done}, timeout=GRACE_SECONDS)
+    if done.done() and not done.cancelled():
+        done.exception()  # whatever it was, the job ends because it was asked to
+
+
+def _pass_on(file: Path, on_progress: OnProgress) -> None:
+    try:
+        progress = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return
+    on_progress(progress["fraction"], progress["message"])

@@ -1,0 +1,16 @@
+"""The kinds of jobs, one module each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.jobs.context import Kind
+from service.jobs.kinds.feedforward import FEEDFORWARD
+from service.jobs.kinds.identify import IDENTIFY
+from service.jobs.kinds.play import PLAY
+from service.jobs.kinds.record import RECORD
+from service.jobs.kinds.validate import VALIDATE
+from service.jobs.models import JobKind
+
+KINDS: Mapping[JobKind, Kind[Any]] = {kind.name: kind for kind in (PLAY, RECORD, IDENTIFY, VALIDATE, FEEDFORWARD)}

@@ -1,0 +1,61 @@
+"""Identify: base and friction parameters from recordings; what comes out is a candidate."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from service.jobs.computations import IdentifiedModel, identify_recordings
+from service.jobs.context import JobContext, Kind
+from service.jobs.kinds.references import recordings_of, sources_of
+from service.jobs.models import IdentifyRequest, IdentifyResult, JobKind
+from service.storage import results
+
+TIME_LIMIT = 1800.0
+
+
+def check(session: Session, request: IdentifyRequest) -> None:
+    recordings_of(session, request.recordings, request.robot)
+
+
+async def run(context: JobContext, request: IdentifyRequest) -> IdentifyResult:
+    rows = await context.read(recordings_of, request.recordings, request.robot)
+    robot = context.robot(request.robot).settings
+    context.enter("identify")
+    identified: IdentifiedModel = await context.compute(
+        identify_recordings,
+        model=robot.model,
+        rotor_inertia=request.rotor_inertia,
+        sources=sources_of(context.settings.data_dir, rows),
+        gains=robot.drive_gains if request.gains == "configured" else request.gains,
+        friction=request.friction,
+        estimator=request.estimator,
+        signals=request.signals.model_dump(exclude_none=True),
+    )
+    context.enter("store")
+    row = await context.write(
+        results.create,
+        robot=request.robot,
+        recording_ids=request.recordings,
+        settings=request.model_dump(mode="json", exclude={"kind", "robot", "recordings"}),
+        document=identified.document,
+        job_id=context.job.id,
+    )
+    return IdentifyResult(
+        result_id=row.id,
+        base_parameters=identified.base_parameters,
+        condition_number=identified.condition_number,
+        rms=identified.rms,
+    )
+
+
+IDENTIFY = Kind(
+    name=JobKind.IDENTIFY,
+    request=IdentifyRequest,
+    phases={"identify": 0.97, "store": 0.03},
+    computes=True,
+    moves=False,
+    time_limit=TIME_LIMIT,
+    robot=lambda _, request: request.robot,
+    check=check,
+    run=run,
+)

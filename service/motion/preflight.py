@@ -1,0 +1,114 @@
+"""The check of a whole motion before a robot is asked for it. Runs in a worker process.
+
+What passes is written as the file that the device host plays, so that what was checked is what moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.errors import InputError, MotionLimitError
+
+if TYPE_CHECKING:
+    from core.models import SerialChain
+    from service.jobs.worker import TaskChannel
+
+
+@dataclass(frozen=True)
+class PreparedMotion:
+    """A motion that has passed.
+
+    Attributes
+    ----------
+    trajectory : .npz with t (N,), q and qd (N, n), as device hosts read it.
+    duration : s.
+    limit_use : worst share of each kind of limit that it uses, per joint; 1 = at the limit.
+    model_digest : of the model it was checked against.
+    """
+
+    trajectory: Path
+    duration: float
+    n_joints: int
+    limit_use: dict[str, list[float]]
+    model_digest: str
+
+
+def prepare_motion(
+    channel: TaskChannel,
+    *,
+    definition: dict[str, Any],
+    model: str,
+    period: float,
+    approach: tuple[float, float] | None,
+    n_joints: int,
+    trajectory: Path,
+) -> PreparedMotion:
+    """Sample the trajectory, check all of it against the robot's limits, write it for the host.
+
+    Parameters
+    ----------
+    definition : as ``Trajectory.definition()`` gives it.
+    model : catalogue name or path.
+    period : of the set-points, s.
+    approach : rad/s and rad/s² of the move to the first pose, None without one. It is a straight line in
+        joint space between two poses within their limits, so only its speed has to be checked.
+    n_joints : of the connected robot.
+    trajectory : where to write.
+
+    Raises
+    ------
+    MotionLimitError
+        First offending joint and time.
+    InputError
+        The definition is not one, the period does not divide its duration, or it moves another number of
+        joints than the robot or its model has.
+    ModelError
+        The model cannot be loaded.
+    """
+    import numpy as np  # noqa: PLC0415 - the web process imports this module to name its function
+
+    from core.excitation import check_motion, trajectory_from_definition  # noqa: PLC0415
+    from core.models import resolve  # noqa: PLC0415
+
+    chain = resolve(model)
+    channel.report(0.2, "sampling")
+    samples = trajectory_from_definition(definition).sample(period)
+    if samples.n_joints != n_joints:
+        raise InputError(
+            f"the trajectory moves {samples.n_joints} joints, the robot has {n_joints}",
+            code="trajectory-joints-mismatch",
+        )
+    channel.report(0.4, "checking limits")
+    report = check_motion(samples, chain)
+    if approach is not None:
+        _check_approach(chain, *approach)
+    channel.report(0.9, "writing")
+    np.savez(trajectory, t=samples.t, q=samples.q, qd=samples.qd)
+    return PreparedMotion(
+        trajectory=trajectory,
+        duration=samples.duration,
+        n_joints=samples.n_joints,
+        limit_use={margin.kind: list(margin.use) for margin in report.margins},
+        model_digest=chain.digest(),
+    )
+
+
+def _check_approach(chain: SerialChain, speed: float, acceleration: float) -> None:
+    """Any joint may be the leading one, so the approach has to respect the slowest."""
+    for kind, value, bounds, unit in (
+        ("speed", speed, chain.limits.velocity, "rad/s"),
+        ("acceleration", acceleration, chain.limits.acceleration, "rad/s²"),
+    ):
+        joint = int(bounds.argmin())
+        if value > bounds[joint]:
+            raise MotionLimitError(
+                f"the approach's {kind} of {value:g} {unit} exceeds the {bounds[joint]:g} {unit} of joint "
+                f"{joint + 1} ({chain.joint_names[joint]}). Nothing was moved; ask for a slower approach",
+                kind=f"approach {kind}",
+                joint=joint + 1,
+                joint_name=chain.joint_names[joint],
+                value=value,
+                limit=float(bounds[joint]),
+            )
