@@ -1,0 +1,65 @@
+"""Friction by name, joint by joint."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.errors import InputError
+from core.friction import friction_model
+from core.signals.motion import JointMotion
+
+
+@pytest.fixture
+def motion() -> JointMotion:
+    qd = np.column_stack([np.linspace(-1.0, 1.0, 2001), np.linspace(0.5, -0.5, 2001)])
+    return JointMotion(0.01, np.zeros_like(qd), qd, np.zeros_like(qd))
+
+
+def test_coulomb_viscous(motion):
+    friction = friction_model("coulomb_viscous", 2)
+    assert friction.names == ("fc1", "fv1", "b1", "fc2", "fv2", "b2")
+    torque = friction.torque(motion, np.array([2.0, 3.0, 0.5, 1.0, 0.0, -1.0]))
+    qd = motion.qd
+    assert torque[:, 0] == pytest.approx(2.0 * np.sign(qd[:, 0]) + 3.0 * qd[:, 0] + 0.5)
+    assert torque[:, 1] == pytest.approx(np.sign(qd[:, 1]) - 1.0)
+
+
+def test_the_sign_of_zero_is_zero(motion):
+    columns = friction_model("coulomb_viscous", 2).columns(motion)[0]
+    assert columns[1000, 0] == 0.0
+
+
+def test_smooth_friction_does_not_jump_and_ends_where_the_sign_does(motion):
+    friction = friction_model("coulomb_viscous", 2)
+    sharp, smooth = (friction.columns(motion, smooth=s)[0][:, 0] for s in (False, True))
+    assert np.abs(np.diff(smooth)).max() < 0.06
+    fast = np.abs(motion.qd[:, 0]) > 0.1
+    assert smooth[fast] == pytest.approx(sharp[fast], abs=1e-4)
+
+
+def test_specifications_round_trip_and_differ_by_joint():
+    friction = friction_model(["coulomb_viscous", "coulomb_viscous"], 2)
+    assert friction_model(friction.specification, 2) == friction
+
+
+@pytest.mark.parametrize(
+    ("specification", "message"),
+    [
+        ("arctic", "unknown law 'arctic'; there are coulomb_viscous"),
+        ("coulomb_viscous+glue", "unknown term 'glue'"),
+        ("", "unknown law ''"),
+        ("coulomb_viscous+glue+glue", "a term is repeated"),
+        (["coulomb_viscous"], "for 1 joints, the robot has 2"),
+    ],
+)
+def test_what_is_unknown_is_refused(specification, message):
+    with pytest.raises(InputError, match=message):
+        friction_model(specification, 2)
+
+
+def test_joint_and_parameter_counts_have_to_fit(motion):
+    with pytest.raises(InputError, match="friction of 3 joints meets a motion of 2"):
+        friction_model("coulomb_viscous", 3).columns(motion)
+    with pytest.raises(InputError, match=r"shape \(5,\), expected \(6,\)"):
+        friction_model("coulomb_viscous", 2).torque(motion, np.zeros(5))

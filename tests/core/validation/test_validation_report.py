@@ -1,0 +1,90 @@
+"""Figures of merit against their definitions, and the verdict drawn from them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from core.validation import PredictedMotion, TorqueErrors, ValidationReport, judge, validation_report
+
+
+def motion(name: str = "run", seed: int = 0, noise: float = 0.1, samples: int = 1000) -> PredictedMotion:
+    random = np.random.default_rng(seed)
+    times = 10.0 + np.arange(samples) / 100.0
+    measured = np.column_stack([5.0 * np.sin(times), 2.0 + np.cos(times)])
+    moving = np.column_stack([np.abs(np.cos(times)) > 0.5, np.ones(samples, bool)])
+    return PredictedMotion(name, times, measured, measured + noise * random.normal(size=measured.shape), moving)
+
+
+def test_figures_are_what_their_names_say():
+    m = motion()
+    report = validation_report([m])
+    residual = m.measured - m.predicted
+    moving = m.moving[:, 0]
+    everything, own = report.pooled["all"], report.pooled["moving"]
+    assert everything.rms == pytest.approx(np.sqrt(np.mean(residual**2, axis=0)))
+    assert everything.mae == pytest.approx(np.mean(np.abs(residual), axis=0))
+    assert everything.max == pytest.approx(np.abs(residual).max(axis=0))
+    assert own.rms[0] == pytest.approx(np.sqrt(np.mean(residual[moving, 0] ** 2)))
+    assert own.relative[0] == pytest.approx(own.rms[0] / np.sqrt(np.mean(m.measured[moving, 0] ** 2)))
+    assert everything.r2 == pytest.approx(1.0 - np.mean(residual**2, axis=0) / m.measured.var(axis=0))
+    assert list(own.samples + report.pooled["standing"].samples) == [1000, 1000]
+
+
+def test_a_joint_that_never_stands_has_no_standing_figures():
+    document = validation_report([motion()]).to_document()
+    assert document["rms_standing"][1] is None
+    assert document["samples_standing"][1] == 0
+
+
+def test_recordings_are_pooled_and_kept_apart():
+    parts = [motion("a", 1), motion("a", 2), motion("b", 3, noise=1.0, samples=500)]
+    report = validation_report(parts)
+    assert list(report.recordings) == ["a", "b"]
+    squares = [(r["all"].rms ** 2, r["all"].samples) for r in report.recordings.values()]
+    pooled = sum(s * n for s, n in squares) / sum(n for _, n in squares)
+    assert report.pooled["all"].rms == pytest.approx(np.sqrt(pooled))
+
+
+def test_documents_round_trip():
+    report = validation_report([motion("a", 1), motion("b", 2)])
+    document = json.loads(json.dumps(report.to_document(), allow_nan=False))
+    assert ValidationReport.from_document(document).to_document() == document
+
+
+def test_a_jolt_is_found_and_said():
+    m = motion()
+    m.predicted[600:606, 1] += 8.0
+    (jolt,) = validation_report([m]).jolts
+    assert (jolt.joint, jolt.recording) == (2, "run")
+    assert jolt.start == pytest.approx(16.0)
+    assert jolt.stop == pytest.approx(16.05)
+    assert jolt.share > 0.9
+    assert "a jolt of joint 2 at t = 16.00..16.05 s holds 9" in str(jolt)
+
+
+def test_a_long_error_is_not_a_jolt():
+    m = motion()
+    m.predicted[200:400, 1] += 8.0
+    assert validation_report([m]).jolts == ()
+
+
+def test_verdicts():
+    fine, rough = validation_report([motion()]), validation_report([motion(noise=2.0)])
+    assert judge(fine, fine, 100.0, ()).grade == "good"
+    assert judge(fine, rough, 100.0, ()).grade == "poor"
+    unproven = judge(fine, None, 100.0, ())
+    assert unproven.grade == "usable"
+    assert "validate on a different motion" in unproven.advice
+    weak = judge(fine, fine, 2e5, ("Ixx2", "m3"))
+    assert weak.grade == "usable"
+    assert "Ixx2, m3 are hardly determined" in str(weak)
+
+
+def test_a_constant_torque_has_no_r2():
+    chosen = np.ones((10, 1), bool)
+    errors = TorqueErrors.of(np.full((10, 1), 3.0), np.full((10, 1), 2.0), chosen)
+    assert errors.rms == pytest.approx(1.0)
+    assert errors.to_document()["r2"] == [None]
