@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from mcap.opcode import Opcode
@@ -101,10 +101,10 @@ def read_samples(path: Path, *, allow_truncated: bool = False) -> StoredSamples:
     return stored
 
 
-def describe(path: Path) -> StoredLog:
-    """Count and hash the finished file at ``path``. Raises as `read_mcap` does."""
+def describe(path: Path) -> tuple[StoredLog, dict[str, Any]]:
+    """Count and hash the finished file at ``path``; return also its metadata. Raises as `read_mcap` does."""
     stored = read_samples(path)
-    return StoredLog(
+    log = StoredLog(
         path=path,
         sha256=stored.sha256,
         bytes=path.stat().st_size,
@@ -112,6 +112,7 @@ def describe(path: Path) -> StoredLog:
         lost=_missing(stored.samples["sequence"], path) - stored.lapped_inside,
         lapped=stored.lapped,
     )
+    return log, stored.facts
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ def newest(
     session: Session,
     kind: type[Row],
     *conditions: ColumnElement[bool] | None,
-    limit: int = DEFAULT_LIMIT,
+    limit: int | None = DEFAULT_LIMIT,
     before: str | None = None,
     without: Sequence[InstrumentedAttribute[Any]] = (),
 ) -> list[Row]:
-    """Return up to ``limit`` rows, newest first, older than the identifier ``before``.
+    """Return up to ``limit`` rows (None: all), newest first, older than the identifier ``before``.
 
     Identifiers sort by creation, so the last one of a page is the ``before`` of the next. Columns named in
     ``without`` are not fetched, and asking for them later is an error: fetch the row itself then.

@@ -12,6 +12,9 @@ from service.storage.identifiers import new_id
 from service.storage.states import RECORDING_TRANSITIONS, RecordingState, check_transition
 from service.storage.tables import Document, RecordingRow, utc_now
 
+FOLDER = "recordings"
+"""Where recordings lie in the data directory."""
+
 
 def create(
     session: Session,
@@ -32,16 +35,14 @@ def create(
         id=identifier,
         robot=robot,
         state=RecordingState.RECORDING,
-        path=_relative(path or f"recordings/{robot}/{identifier}.mcap"),
+        path=_relative(path or f"{FOLDER}/{robot}/{identifier}.mcap"),
         started_at=utc_now(),
         job_id=job_id,
         model_digest=model_digest,
         details=details or {},
     )
     session.add(row)
-    events.record(
-        session, "recording.started", f"recording {identifier} of {robot}", subject=identifier, robot=robot
-    )
+    events.record(session, "recording.started", f"recording {identifier} of {robot}", subject=identifier, robot=robot)
     return row
 
 
@@ -56,7 +57,7 @@ def find(
     robot: str | None = None,
     state: str | None = None,
     job_id: str | None = None,
-    limit: int = queries.DEFAULT_LIMIT,
+    limit: int | None = queries.DEFAULT_LIMIT,
     before: str | None = None,
 ) -> list[RecordingRow]:
     """Return recordings, newest first."""
