@@ -97,9 +97,7 @@ def test_a_killed_worker_fails_its_own_task_only_and_is_replaced(tmp_path: Path)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     victim = pool.submit(run_task, until_stopped, tmp_path / "a", {"pid_file": str(tmp_path / "victim")})
-    bystander = pool.submit(
-        run_task, until_stopped, tmp_path / "b", {"pid_file": str(tmp_path / "bystander")}
-    )
+    bystander = pool.submit(run_task, until_stopped, tmp_path / "b", {"pid_file": str(tmp_path / "bystander")})
     waiting = pool.submit(os.getpid)
     pid = int(wait_for(tmp_path / "victim"))
     wait_for(tmp_path / "bystander")
@@ -155,9 +153,7 @@ if __name__ == "__main__":
 def test_workers_do_not_outlive_a_killed_service(tmp_path: Path) -> None:
     script = tmp_path / "service_like.py"
     pid_file = tmp_path / "pid"
-    script.write_text(
-        ORPHAN.format(tests=str(Path(__file__).parent), folder=str(tmp_path), pid_file=str(pid_file))
-    )
+    script.write_text(ORPHAN.format(tests=str(Path(__file__).parent), folder=str(tmp_path), pid_file=str(pid_file)))
     service = subprocess.Popen([sys.executable, str(script)], cwd=Path(__file__).parents[3])
     try:
         worker = int(wait_for(pid_file))

@@ -1,0 +1,305 @@
+"""The engine's own mechanics, with kinds of jobs made for the purpose."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy.orm import Session
+
+from core.errors import DynidError, IdentificationError, InputError
+from service.errors import ConflictError, NotFoundError
+from service.jobs.context import JobContext, Kind
+from service.jobs.models import JobKind
+from service.jobs.worker import TaskChannel
+from service.storage import JobState, events, jobs
+
+
+class Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    kind: Literal[JobKind.IDENTIFY] = JobKind.IDENTIFY
+    robot: str = "r1"
+    do: str = "count"
+    seconds: float = 0.0
+
+
+class Result(BaseModel):
+    pid: int
+
+
+# --- run by workers --------------------------------------------------------------------------------------
+
+
+def count(channel: TaskChannel, *, do: str, seconds: float) -> int:
+    if do == "refuse":
+        raise IdentificationError("joint 2 never moves", code="too-little-motion", joints=[2])
+    if do == "bug":
+        raise ZeroDivisionError("nobody foresaw this")
+    if do == "deaf":
+        time.sleep(seconds)
+        return os.getpid()
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        channel.report(1.0 - (deadline - time.monotonic()) / seconds, str(os.getpid()))
+        time.sleep(0.01)
+    return os.getpid()
+
+
+# ---------------------------------------------------------------------------------------------------------
+
+
+async def run(context: JobContext, request: Request) -> Result:
+    context.enter("work")
+    context.job.log(f"doing {request.do}")
+    if request.do == "result-then-fail":
+        context.job.partial_result = {"recording_id": "rec_x"}
+        raise DynidError("half done", code="half-done")
+    if request.do == "hang":
+        context.limit(0.2)
+        await context.job.stop.bound(asyncio.sleep(60))
+    return Result(pid=await context.compute(count, do=request.do, seconds=request.seconds))
+
+
+def check(_session: Session, request: Request) -> None:
+    if request.do == "unacceptable":
+        raise ConflictError("not like this", code="unacceptable")
+
+
+KIND = Kind(
+    name=JobKind.IDENTIFY,
+    request=Request,
+    phases={"work": 1.0},
+    computes=True,
+    moves=False,
+    time_limit=60.0,
+    robot=lambda _, request: request.robot,
+    check=check,
+    run=run,
+)
+
+
+@pytest.fixture(autouse=True)
+def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.jobs.engine.KINDS", {JobKind.IDENTIFY: KIND})
+
+
+def submit(bench: Any, **request: Any) -> Any:
+    key = request.pop("key", None)
+    return bench.engine.submit("identify", request, idempotency_key=key)
+
+
+def test_a_job_is_durable_and_can_be_followed(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            row = await submit(b, seconds=1.0)
+            assert (row.state, row.robot, row.kind) == ("queued", "r1", "identify")
+            last = await b.follow(row.id)
+            assert last.state == "succeeded"
+            assert last.progress == 1.0
+            assert last.result is not None and last.result["pid"] != os.getpid()
+            progress = [u.progress for u in b.updates[row.id]]
+            assert progress == sorted(progress)
+            assert any(0.0 < p < 1.0 for p in progress)
+            assert [line.message for u in b.updates[row.id] for line in u.log] == ["work", "doing count"]
+            stored = b.row(row.id)
+            assert (stored.state, stored.phase, stored.result) == ("succeeded", "work", last.result)
+            assert stored.started_at is not None and stored.ended_at is not None
+            again = await b.follow(row.id)  # of a job that is over
+            assert again.state == "succeeded"
+            assert [line.message for line in again.log] == ["work", "doing count"]
+            with b.database.reading() as session:
+                happened = [e.kind for e in events.find(session, subject=row.id)]
+            assert happened == ["job.queued", "job.running", "job.log", "job.log", "job.succeeded"]
+            assert not (b.settings.runtime_path / "jobs" / row.id).exists()
+            with pytest.raises(NotFoundError):
+                await b.follow("job_unknown")
+
+    asyncio.run(scenario())
+
+
+def test_errors_become_the_job_s_error(bench: Callable[..., Any], caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            refused = await b.follow((await submit(b, do="refuse")).id)
+            assert refused.state == "failed"
+            assert refused.error.model_dump() == {
+                "code": "too-little-motion",
+                "detail": "joint 2 never moves",
+                "context": {"joints": [2]},
+            }
+            row = await submit(b, do="bug")
+            failed = await b.follow(row.id)
+            assert (failed.state, failed.error.code) == ("failed", "internal-error")
+            assert "ZeroDivisionError" not in failed.error.detail
+            assert row.id in failed.error.detail
+            half = await b.follow((await submit(b, do="result-then-fail")).id)
+            assert (half.state, half.result, half.error.code) == (
+                "failed",
+                {"recording_id": "rec_x"},
+                "half-done",
+            )
+            assert b.row(half.id).result == {"recording_id": "rec_x"}
+            logged = [r for r in caplog.records if r.levelno >= logging.ERROR]
+            assert len(logged) == 1 and row.id in logged[0].getMessage()
+            assert "in count" in caplog.text  # the worker's own traceback
+
+    asyncio.run(scenario())
+
+
+def test_requests_that_are_not_valid_or_not_acceptable_leave_no_job(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            for request, kind, code in (
+                ({"sedonds": 1}, InputError, "request-invalid"),
+                ({"kind": "play"}, InputError, "request-invalid"),
+                ({"robot": "r2"}, NotFoundError, "robot-not-found"),
+                ({"do": "unacceptable"}, ConflictError, "unacceptable"),
+            ):
+                with pytest.raises(kind) as refused:
+                    await submit(b, **request)
+                assert refused.value.code == code
+            with pytest.raises(InputError, match="known: play, record"):
+                await b.engine.submit("dance", {})
+            with b.database.reading() as session:
+                assert jobs.find(session) == []
+                assert events.find(session) == []
+
+    asyncio.run(scenario())
+
+
+def test_a_running_job_ends_within_a_second_of_its_cancellation(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            running = await submit(b, seconds=30.0)
+            waiting = await submit(b, seconds=30.0)
+            await b.until(running.id, lambda u: u.progress > 0)
+            assert b.engine.live(waiting.id).state == "queued"
+            began = time.monotonic()
+            await b.engine.cancel(waiting.id)
+            await b.engine.cancel(running.id, "the user lost interest")
+            ended = await b.follow(running.id)
+            assert time.monotonic() - began < 1.0
+            assert (ended.state, ended.error.code) == ("cancelled", "job-cancelled")
+            assert ended.error.detail == "the user lost interest"
+            never = await b.follow(waiting.id)
+            assert never.state == "cancelled"
+            assert b.row(waiting.id).started_at is None
+            with pytest.raises(ConflictError) as refused:
+                await b.engine.cancel(running.id)
+            assert refused.value.code == "job-state-conflict"
+            with pytest.raises(NotFoundError):
+                await b.engine.cancel("job_unknown")
+
+    asyncio.run(scenario())
+
+
+def test_a_computation_that_does_not_listen_is_killed(
+    bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.jobs.compute.GRACE_SECONDS", 0.3)
+
+    async def scenario() -> None:
+        async with bench() as b:
+            row = await submit(b, do="deaf", seconds=30.0)
+            await b.until(row.id, lambda u: u.phase == "work")
+            await b.engine.cancel(row.id)
+            assert (await b.follow(row.id, seconds=10.0)).state == "cancelled"
+            assert (await b.follow((await submit(b)).id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def test_a_job_that_takes_too_long_fails(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            ended = await b.follow((await submit(b, do="hang")).id)
+            assert (ended.state, ended.error.code) == ("failed", "job-timed-out")
+            assert ended.error.detail == "not finished within 0.2 s"
+
+    asyncio.run(scenario())
+
+
+def test_a_killed_worker_interrupts_its_job_and_the_next_one_runs(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            row = await submit(b, seconds=30.0)
+            await b.until(row.id, lambda u: bool(u.message))
+            os.kill(int(b.engine.live(row.id).message), signal.SIGKILL)
+            ended = await b.follow(row.id)
+            assert (ended.state, ended.error.code) == ("interrupted", "worker-lost")
+            assert b.row(row.id).error["code"] == "worker-lost"
+            assert (await b.follow((await submit(b)).id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def test_the_queue_is_bounded(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench(workers=1, queue_limit=1) as b:
+            accepted = [await submit(b, seconds=30.0) for _ in range(2)]
+            with pytest.raises(ConflictError) as refused:
+                await submit(b)
+            assert refused.value.code == "queue-full"
+            for row in accepted:
+                await b.engine.cancel(row.id)
+                await b.follow(row.id)
+            assert (await b.follow((await submit(b)).id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def test_a_key_stands_for_one_request(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench(workers=1, queue_limit=1) as b:
+            first = await submit(b, key="k1", seconds=30.0)
+            assert (await submit(b, key="k1", seconds=30.0)).id == first.id
+            with pytest.raises(ConflictError, match="different request"):
+                await submit(b, key="k1", seconds=31.0)
+            both = await asyncio.gather(*(submit(b, key="k2", seconds=30.0) for _ in range(2)))
+            assert both[0].id == both[1].id
+            assert (await submit(b, key="k1", seconds=30.0)).id == first.id  # although the queue is full
+            for row in (first, both[0]):
+                await b.engine.cancel(row.id)
+                await b.follow(row.id)
+            assert (await submit(b, key="k1", seconds=30.0)).state == "cancelled"
+
+    asyncio.run(scenario())
+
+
+def test_closing_interrupts_what_runs_and_refuses_what_comes(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            running, waiting = await submit(b, seconds=30.0), await submit(b, seconds=30.0)
+            await b.until(running.id, lambda u: u.progress > 0)
+            followed = asyncio.create_task(b.follow(running.id))
+            await b.engine.close()
+            assert (await followed).state == "interrupted"
+            assert b.row(running.id).state == b.row(waiting.id).state == JobState.INTERRUPTED
+            with pytest.raises(ConflictError) as refused:
+                await submit(b)
+            assert refused.value.code == "service-closing"
+
+    asyncio.run(scenario())
+
+
+def test_unfinished_jobs_of_a_service_that_died_are_interrupted(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            with b.database.session() as session:  # as a killed service leaves them
+                row, _ = jobs.create(session, kind="play", request={}, robot="r1")
+                jobs.transition(session, row.id, JobState.RUNNING)
+                queued, _ = jobs.create(session, kind="identify", request={}, robot="r1")
+        async with bench() as b:
+            for identifier in (row.id, queued.id):
+                stored = b.row(identifier)
+                assert stored.state == "interrupted"
+                assert "never resumed" in stored.error["detail"]
+            assert b.device.requests == []
+            assert b.engine.live(row.id) is None
+
+    asyncio.run(scenario())
