@@ -52,9 +52,7 @@ def get(session: Session, identifier: str) -> ResultRow:
 
 def get_active(session: Session, robot: str) -> ResultRow | None:
     """Return the robot's result in force, or None."""
-    return session.scalar(
-        select(ResultRow).where(ResultRow.robot == robot, ResultRow.state == ResultState.ACTIVE)
-    )
+    return session.scalar(select(ResultRow).where(ResultRow.robot == robot, ResultRow.state == ResultState.ACTIVE))
 
 
 def find(

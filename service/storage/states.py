@@ -38,9 +38,7 @@ class ResultState(StrEnum):
 Transitions = Mapping[str, frozenset[str]]
 
 RECORDING_TRANSITIONS: Transitions = {
-    RecordingState.RECORDING: frozenset(
-        {RecordingState.COMPLETE, RecordingState.SALVAGED, RecordingState.FAILED}
-    ),
+    RecordingState.RECORDING: frozenset({RecordingState.COMPLETE, RecordingState.SALVAGED, RecordingState.FAILED}),
     RecordingState.COMPLETE: frozenset(),
     RecordingState.SALVAGED: frozenset(),
     RecordingState.FAILED: frozenset({RecordingState.SALVAGED}),
@@ -48,9 +46,7 @@ RECORDING_TRANSITIONS: Transitions = {
 
 JOB_TRANSITIONS: Transitions = {
     JobState.QUEUED: frozenset({JobState.RUNNING, JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED}),
-    JobState.RUNNING: frozenset(
-        {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED}
-    ),
+    JobState.RUNNING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.INTERRUPTED}),
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.CANCELLED: frozenset(),
