@@ -61,7 +61,8 @@ async def run(context: JobContext, request: PlayRequest) -> PlayResult:
     context.job.partial_result = result.model_dump(mode="json")
     if failure is not None:
         raise failure
-    context.job.stop.raise_if_requested()
+    if finished.outcome == "stopped":
+        context.job.stop.raise_if_requested()
     raise JobFailedError(
         f"the motion of {request.robot} was {finished.outcome}: {finished.reason}",
         code=f"motion-{finished.outcome}",
