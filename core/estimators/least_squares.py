@@ -59,7 +59,8 @@ class WeightedLeastSquares(Estimator):
         _check_determined(matrix, factors.n_rows * factors.n_joints, names)
         floor = _EXACT * max(float(np.linalg.norm(effort)) / np.sqrt(factors.n_rows), np.finfo(float).tiny)
         weights = np.ones(factors.n_joints)
-        for iteration in range(self.max_iterations):
+        for iteration in range(1, self.max_iterations + 1):
+            self.n_iter_ = iteration
             coef, inverse = _solve(*factors.stacked(weights))
             deviation = np.maximum(_residual_std(factors.squared_residuals(coef), factors), floor)
             change = float(np.abs(deviation * weights - 1.0).max())
@@ -76,7 +77,6 @@ class WeightedLeastSquares(Estimator):
         self.coef_, self.covariance_ = coef, inverse
         self.residual_std_ = deviation
         self.n_rows_ = factors.n_rows
-        self.n_iter_ = iteration + 1
         self.condition_number_, self.normalised_condition_number_ = _condition_numbers(matrix)
         return self
 

@@ -58,7 +58,7 @@ class SimulatedRobot:
 def robot() -> SimulatedRobot:
     n = 6
     return SimulatedRobot(
-        model=catalogue("ur10e").with_rotor_inertia(np.array([2.0, 2.0, 1.0, 0.3, 0.3, 0.2])),
+        model=catalogue("ur10e").with_rotor_inertia(np.array([2.0, 2.0, 1.0, 0.3, 0.3, 0.2])).with_drive_gains(None),
         coulomb=np.linspace(8.0, 1.0, n),
         viscous=np.linspace(12.0, 1.0, n),
         offset=np.linspace(-1.0, 1.0, n),
