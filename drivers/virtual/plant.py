@@ -30,7 +30,7 @@ MOTOR_ENCODER = 2.0 * math.pi / (101 * 2**16)  # rad at the joint, what the driv
 DEVIATION_LIMIT = np.array([0.1, 0.1, 0.1, 0.15, 0.15, 0.15])  # rad of tracking error that stop the robot
 _BANDWIDTH = 60.0  # rad/s of the position loop
 _DAMPING_RATIO = 0.9
-_INTEGRAL_RATE = 20.0  # 1/s, integral action over proportional
+_INTEGRAL_RATE = 10.0  # 1/s, integral action over proportional
 _SPEED_FILTER = 2.0 * math.pi * 150.0  # rad/s, of the drive's speed signal
 _SMOOTH_SIGN = 0.02  # rad/s over which the controller's friction compensation changes sign
 _INTEGRAL_DEADBAND = 2.0 * JOINT_ENCODER  # rad; no hunting around a standstill
@@ -137,7 +137,7 @@ def run_cycle(
         scratch.current_target[j] = (scratch.moment[j] + friction) / drives.gains[j]
         scratch.current_sum[j] = 0.0
     for step in range(SUBSTEPS):
-        share = (step + 1.0) / SUBSTEPS
+        share = step / SUBSTEPS  # of the way to the new target, at the time of the reading
         for j in range(n):
             target_q = state.target[0, j] + share * (target[0, j] - state.target[0, j])
             target_qd = state.target[1, j] + share * (target[1, j] - state.target[1, j])

@@ -84,7 +84,12 @@ class VirtualUR10e:
             raise VirtualRobotError(f"the virtual UR10e at {self.host} runs already")
         command = [sys.executable, "-m", "drivers.virtual.ur10e", *self._options]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for its owner, who ends the robot in good order
         )
         self._answers = Queue()
         self._log.clear()

@@ -28,7 +28,7 @@ MODEL = "UR10e VIRTUAL"
 _log = logging.getLogger(__name__)
 
 _STOP_DECELERATION = 20.0  # rad/s² of protective stops and of a program's end
-_ACCELERATION_LIMIT = 40.0  # rad/s², as the controller's own
+_ACCELERATION_LIMIT = 120.0  # rad/s² of the target; beyond what the drives can give, so the command has jumped
 _OVERCURRENT_CYCLES = 25  # at the current limit for 50 ms
 _SETTLING_CYCLES = 1000
 _STEADY_SPEED = 1e-3  # rad/s

@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable
 
 _CLOCK_MONOTONIC = 1
-_MAX_CATCH_UP = 10
+_MAX_BEHIND = 50
+_AT_ONCE = 4
 
 
 class _TimerSpec(ctypes.Structure):
@@ -40,29 +41,44 @@ def _open_timer(period: float) -> int:
 class CycleTimer:
     """Calls ``tick`` once per period on the running loop.
 
-    When the process was held up, missed cycles are run at once, up to ten: controller time follows real
-    time. ``late`` counts cycles that ran late, ``dropped`` those that never ran: there controller time stood.
+    When the process was held up, missed cycles are made up for, a few at a time so that clients are heard in
+    between, and up to fifty: controller time follows real time. ``late`` counts cycles that ran late,
+    ``dropped`` those that never ran: there controller time stood.
     """
 
     def __init__(self, period: float, tick: Callable[[], None]) -> None:
         self._tick = tick
+        self._loop = asyncio.get_running_loop()
         self._descriptor = _open_timer(period)
+        self._due = 0
         self.late = 0
         self.dropped = 0
-        asyncio.get_running_loop().add_reader(self._descriptor, self._expired)
+        self._loop.add_reader(self._descriptor, self._expired)
 
     def close(self) -> None:
         """Stop ticking."""
-        asyncio.get_running_loop().remove_reader(self._descriptor)
+        self._loop.remove_reader(self._descriptor)
         os.close(self._descriptor)
+        self._due = 0
 
     def _expired(self) -> None:
         try:
-            (due,) = struct.unpack("Q", os.read(self._descriptor, 8))
+            (expired,) = struct.unpack("Q", os.read(self._descriptor, 8))
         except BlockingIOError:
             return
-        run = min(due, _MAX_CATCH_UP)
-        self.late += run - 1
-        self.dropped += due - run
-        for _ in range(run):
+        catching_up = self._due > 0
+        self.late += expired if catching_up else expired - 1
+        self._due += expired
+        if self._due > _MAX_BEHIND:
+            self.late -= self._due - _MAX_BEHIND
+            self.dropped += self._due - _MAX_BEHIND
+            self._due = _MAX_BEHIND
+        if not catching_up:
+            self._run()
+
+    def _run(self) -> None:
+        for _ in range(min(self._due, _AT_ONCE)):
+            self._due -= 1
             self._tick()
+        if self._due > 0:
+            self._loop.call_soon(self._run)

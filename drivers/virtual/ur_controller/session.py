@@ -34,6 +34,7 @@ from drivers.virtual.ur_controller.wire import (
 
 CONTROL_RATE = 500  # Hz; RTDE of an e-Series controller is no faster
 _MAX_RECIPES = 255
+_MAX_NAMES = 2048  # bytes that a list of variable names may take
 
 
 @dataclass
@@ -137,18 +138,19 @@ class RtdeSession:
         frequency, names = parse_output_setup(payload)
         types = [output_type(name, self._state.version) for name in names]
         self._gather = None
-        complaint = b""
+        complaint = None
         if not 1.0 <= frequency <= CONTROL_RATE:
-            complaint = text_message(
-                f"output frequency must be within 1..{CONTROL_RATE} Hz, got {frequency:g}", MessageLevel.ERROR
-            )
+            complaint = f"output frequency must be within 1..{CONTROL_RATE} Hz, got {frequency:g}"
+        elif len(payload) - 8 > _MAX_NAMES:
+            complaint = f"the list of variables takes {len(payload) - 8} bytes, {_MAX_NAMES} are allowed"
         elif names and NOT_FOUND not in types:
             self._gather = self._state.outputs.gather_index(names)
             self._frequency = frequency
             size = HEADER.size + 1 + len(self._gather)
             self._prefix = HEADER.pack(size, DATA_PACKAGE) + b"\x01"
         recipe_id = bytes([self._gather is not None])
-        return complaint + package(PackageType.SETUP_OUTPUTS, recipe_id + ",".join(types).encode())
+        reply = package(PackageType.SETUP_OUTPUTS, recipe_id + ",".join(types).encode())
+        return text_message(complaint, MessageLevel.ERROR) + reply if complaint else reply
 
     def _set_up_inputs(self, payload: bytes) -> bytes:
         names = parse_names(payload)

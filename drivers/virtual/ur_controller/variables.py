@@ -144,7 +144,6 @@ INPUT_TYPES: dict[str, str] = {
 _SINCE: dict[str, tuple[int, int]] = {
     "ft_raw_wrench": (5, 9),
     "payload_inertia": (5, 11),
-    "actual_current_window": (5, 22),
     "actual_current_as_torque": (5, 23),
     "joint_position_deviation_ratio": (5, 23),
 }

@@ -1,0 +1,154 @@
+"""The unmodified ur_rtde client against the virtual controller, over loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drivers.virtual.process import VirtualUR10e
+
+CHILD = Path(__file__).with_name("ur_rtde_child.py")
+GOAL = [0.3, -1.3, 1.3, -1.2, -1.2, 0.2]
+STOPPED, PLAYING, PAUSED = 1, 2, 4
+
+
+@pytest.fixture
+def robot(loopback_host: str) -> Iterator[VirtualUR10e]:
+    with VirtualUR10e(loopback_host, seed=7, unlock_delay=0.5) as running:
+        yield running
+
+
+def run(host: str, scenario: str) -> dict[str, Any]:
+    """Run a scenario to its end and return its result."""
+    done = subprocess.run(
+        [sys.executable, str(CHILD), host, scenario], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[str, str], subprocess.Popen[str]]]:
+    children: list[subprocess.Popen[str]] = []
+
+    def start_one(host: str, scenario: str) -> subprocess.Popen[str]:
+        children.append(
+            subprocess.Popen([sys.executable, str(CHILD), host, scenario], stdout=subprocess.PIPE, text=True)
+        )
+        return children[-1]
+
+    yield start_one
+    for child in children:
+        child.kill()
+        child.wait()
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+def test_moves_as_programmed(robot: VirtualUR10e) -> None:
+    result = run(robot.host, "move")
+
+    assert result["robot_mode"] == 7
+    assert result["moved"] and result["running"] and result["within"] and not result["outside"]
+    np.testing.assert_allclose(result["arrived"], GOAL, atol=2e-3)
+    assert result["asynchronous"] and result["operations"][-2:] == [True, False]
+    np.testing.assert_allclose(result["returned"], result["start"], atol=2e-3)
+    assert result["path"] and result["stopped"]
+    np.testing.assert_allclose(result["after_path"], result["start"], atol=1e-4)
+
+
+def test_servoj_follows_a_sine_and_every_cycle_arrives(robot: VirtualUR10e) -> None:
+    result = run(robot.host, "servo")
+    counters = robot.request("statistics")
+
+    assert result["stopped"]
+    # each of the 1000 commands, servoStop, and the clears around them
+    assert 1000 <= counters["inputs_received"] <= 1010 and counters["inputs_rejected"] == 0
+    # a command stands until the next one; two clocks drift, so not one cycle each
+    assert counters["servo_cycles"] > 800
+    assert result["worst_deviation"] < 5e-3
+    assert result["end_distance"] < 0.01
+
+
+def test_watchdog_stops_the_robot_when_the_client_is_killed(
+    robot: VirtualUR10e, start: Callable[..., Any], open_stream: Callable[..., Any]
+) -> None:
+    client = start(robot.host, "speed_with_watchdog")
+    assert json.loads(client.stdout.readline())["moving"]
+    stream = open_stream(robot.host, ["timestamp", "target_qd", "actual_qd", "runtime_state"])
+    stream.until(lambda s: s["target_qd"][5] > 0.49)
+
+    os.kill(client.pid, signal.SIGKILL)
+    client.wait()
+    killed = stream.sample()["timestamp"]
+    stopped = stream.until(lambda s: s["runtime_state"] == STOPPED and not any(s["target_qd"]))
+
+    assert 0.1 < stopped["timestamp"] - killed < 0.6  # 250 ms watchdog, 25 ms to brake
+    stream.until(lambda s: max(map(abs, s["actual_qd"])) < 1e-2)
+    assert "watchdog" in robot.request("statistics")["stop_reason"]
+
+
+def test_without_watchdog_only_a_stop_ends_the_motion(
+    robot: VirtualUR10e, start: Callable[..., Any], open_stream: Callable[..., Any]
+) -> None:
+    client = start(robot.host, "speed_without_watchdog")
+    assert json.loads(client.stdout.readline())["moving"]
+    stream = open_stream(robot.host, ["timestamp", "target_qd", "runtime_state"])
+    moving = stream.until(lambda s: s["target_qd"][5] > 0.49)
+    os.kill(client.pid, signal.SIGKILL)
+    client.wait()
+    later = stream.until(lambda s: s["timestamp"] > moving["timestamp"] + 0.5)
+    assert later["target_qd"][5] > 0.49
+
+    with socket.create_connection((robot.host, 29999), timeout=5.0) as dashboard:
+        dashboard.sendall(b"stop\n")
+        lines = dashboard.makefile()
+        lines.readline()
+        assert lines.readline() == "Stopped\n"
+        lines.close()
+    stream.until(lambda s: s["runtime_state"] == STOPPED and not any(s["target_qd"]))
+
+
+def test_protective_stop_is_unlocked_after_its_time_and_takes_the_program_with_it(
+    robot: VirtualUR10e,
+) -> None:
+    result = run(robot.host, "protective_stop")
+
+    assert result["moved"] is False
+    assert result["stopped"] and result["safety_mode"] == 3
+    assert "5s" in result["too_early"]
+    assert result["unlocked"] and result["program_gone"] and result["uploaded"] and result["moves_again"]
+
+
+def test_a_servo_jump_is_a_protective_stop(robot: VirtualUR10e) -> None:
+    assert run(robot.host, "too_fast")["stopped"]
+    assert "limit" in robot.request("statistics")["stop_reason"]
+
+
+def test_local_control_refuses_the_client(robot: VirtualUR10e) -> None:
+    robot.request("remote-control", on=False)
+    assert "remote control" in run(robot.host, "connect")["refused"]
+
+
+def test_registers_belong_to_one_client(robot: VirtualUR10e, start: Callable[..., Any]) -> None:
+    first = start(robot.host, "speed_without_watchdog")
+    assert json.loads(first.stdout.readline())["moving"]
+    assert "already in use" in run(robot.host, "connect")["refused"]
+
+
+def test_an_old_controller_lacks_what_came_later(loopback_host: str, open_stream: Callable[..., Any]) -> None:
+    with VirtualUR10e(loopback_host, version="5.22.0.0"):
+        open_stream(loopback_host, ["actual_q"])
+        with pytest.raises(AssertionError, match="NOT_FOUND"):
+            open_stream(loopback_host, ["actual_current_as_torque"])
