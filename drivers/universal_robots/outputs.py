@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from drivers.contract import ControllerState
 N_JOINTS = 6
 MOVING_SPEED = 1e-3  # rad/s of a target; a robot that holds its pose has targets of exactly 0
 
-# Sample field <- RTDE output. The controller measures no joint torque, so ``torque`` stays NaN.
+# Sample field <- RTDE output.
 _JOINT_OUTPUTS = {
     "q": "actual_q",
     "qd": "actual_qd",
@@ -32,7 +33,9 @@ _JOINT_OUTPUTS = {
     "target_torque": "target_moment",
 }
 _STATE_OUTPUTS = ("robot_status_bits", "safety_status_bits", "robot_mode", "safety_mode")
-OUTPUTS = ("timestamp", *_JOINT_OUTPUTS.values(), *_STATE_OUTPUTS)
+_TORQUE_OUTPUT = "actual_current_as_torque"
+"""The motor current times the controller's own drive gains; without it ``torque`` stays NaN."""
+_TORQUE_SINCE = (5, 23)
 
 _PROGRAM_RUNNING = 1 << 1  # of robot_status_bits
 _SAFETY_BITS = (  # of safety_status_bits
@@ -70,6 +73,12 @@ _SAFETY_MODES = {
 _SAMPLE = sample_dtype(N_JOINTS)
 
 
+def outputs(version: Sequence[int]) -> tuple[str, ...]:
+    """Return the names of all outputs to ask a controller of ``version`` (major, minor, ...) for."""
+    torque = (_TORQUE_OUTPUT,) if tuple(version[:2]) >= _TORQUE_SINCE else ()
+    return ("timestamp", *_JOINT_OUTPUTS.values(), *torque, *_STATE_OUTPUTS)
+
+
 def samples(
     records: NDArray[np.void],
     sequence: NDArray[np.int64],
@@ -84,7 +93,7 @@ def samples(
     block["lost"] = lost
     for field, output in _JOINT_OUTPUTS.items():
         block[field] = records[output]
-    block["torque"] = np.nan
+    block["torque"] = records[_TORQUE_OUTPUT] if _TORQUE_OUTPUT in (records.dtype.names or ()) else np.nan
     block["status"] = _status(records, block["target_qd"])
     return block
 

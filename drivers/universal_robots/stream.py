@@ -50,6 +50,7 @@ class RtdeStreamReader:
         self._decoder = rtde.Decoder()
         self._counter = SequenceCounter(rate_hz)
         self._notices: list[str] = []
+        self._early: list[rtde.Packet] = []  # came together with the answer to START
 
     def connect(self) -> ControllerInfo:
         """Connect, agree on protocol and fields, start the stream.
@@ -76,9 +77,10 @@ class RtdeStreamReader:
         """Block for at least one sample; see `drivers.contract.SampleSource.read`."""
         deadline = time.monotonic() + timeout
         while True:
-            packets = self._receive(deadline)
+            packets = self._early or self._receive(deadline)
             if packets is None:
                 return None
+            self._early = []
             now = time.monotonic_ns()
             blocks = [self._samples(packet, now) for packet in packets if isinstance(packet, np.ndarray)]
             if len(blocks) < len(packets):
@@ -92,6 +94,7 @@ class RtdeStreamReader:
 
     def close(self) -> None:
         self.state = None
+        self._early = []
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -157,8 +160,9 @@ class RtdeStreamReader:
                 f"{version[0]}.{version[1]} gives at most {fastest:g}; lower rate_hz",
                 **self._context,
             )
-        answer = self._ask(rtde.SETUP_OUTPUTS, rtde.request_outputs(outputs.OUTPUTS, self.rate_hz))
-        self._decoder.recipe = rtde.recipe(outputs.OUTPUTS, answer)
+        names = outputs.outputs(version)
+        answer = self._ask(rtde.SETUP_OUTPUTS, rtde.request_outputs(names, self.rate_hz))
+        self._decoder.recipe = rtde.recipe(names, answer)
         return version
 
     def _serial(self) -> str | None:
@@ -185,9 +189,10 @@ class RtdeStreamReader:
                     f"{self._where}: no answer to RTDE request '{chr(kind)}' within {CONNECT_TIMEOUT:g} s",
                     **self._context,
                 )
-            for packet_in in packets:
-                if isinstance(packet_in, rtde.Reply) and packet_in.kind == kind:
-                    return packet_in.payload
+            for index, answer in enumerate(packets):
+                if isinstance(answer, rtde.Reply) and answer.kind == kind:
+                    self._early = packets[index + 1 :]
+                    return answer.payload
             self._note(packets)
 
     def _receive(self, deadline: float) -> list[rtde.Packet] | None:
