@@ -53,10 +53,10 @@ async def compute(
     """
     stop.raise_if_requested()
     await asyncio.to_thread(folder.mkdir, parents=True)
-    future = executor.submit(run_task, task, folder, arguments)
-    done = asyncio.wrap_future(future)
     stopping = asyncio.ensure_future(stop.wait())
     try:
+        future = executor.submit(run_task, task, folder, arguments)
+        done = asyncio.wrap_future(future)
         while not done.done():
             await asyncio.wait({done, stopping}, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             _pass_on(folder / PROGRESS_FILE, on_progress)

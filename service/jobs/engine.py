@@ -16,12 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from sqlalchemy.orm import Session
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
 
 from core.errors import DynidError, InputError
 from service.devices import DeviceSupervisor
 from service.errors import ConflictError, NotFoundError
+from service.jobs.admission import create_job, parse_request
 from service.jobs.compute import WorkerLostError, compute
 from service.jobs.context import JobContext, Kind, Robot, in_transaction, in_view
 from service.jobs.journal import Journal
@@ -119,7 +120,8 @@ class JobEngine:
 
     async def close(self) -> None:
         """End every job (INTERRUPTED, motions stopped) and all authority to move. Idempotent."""
-        self._closing = True
+        async with self._submitting:
+            self._closing = True
         for job in self._jobs.values():
             job.stop.request(StopCause.SHUTTING_DOWN, "the service was shut down")
         tasks = list(self._tasks.values())
@@ -156,15 +158,9 @@ class JobEngine:
             ``service-closing``, or the key was used for another request.
         """
         specification = _kind_named(kind)
-        parsed = _parse(specification, request)
-        async with self._submitting:
-            fencing, refusal = self._admit(specification, parsed, lease_token)
-            row, created = await in_transaction(
-                self._database, _create, specification, parsed, idempotency_key, refusal
-            )
-            if created:
-                self._launch(specification, parsed, row, fencing)
-        return row
+        parsed = parse_request(specification, request)
+        # Whoever asks may go away meanwhile: a job that has a row is also launched.
+        return await asyncio.shield(self._accept(specification, parsed, idempotency_key, lease_token))
 
     async def cancel(self, job_id: str, reason: str = "cancelled on request") -> JobRow:
         """Ask a job to end and return its row. Ending takes a moment; a motion is stopped first.
@@ -209,6 +205,14 @@ class JobEngine:
             yield update
 
     # --- admission ----------------------------------------------------------------------------------
+
+    async def _accept(self, kind: Kind[Any], request: BaseModel, key: str | None, lease_token: str | None) -> JobRow:
+        async with self._submitting:
+            fencing, refusal = self._admit(kind, request, lease_token)
+            row, created = await in_transaction(self._database, create_job, kind, request, key, refusal)
+            if created:
+                self._launch(kind, request, row, fencing)
+        return row
 
     def _admit(self, kind: Kind[Any], request: BaseModel, lease_token: str | None) -> tuple[int, DynidError | None]:
         """Return the lease's number for a motion (else 0) and the refusal, if the job cannot be accepted now."""
@@ -283,15 +287,24 @@ class JobEngine:
                 del self._moving[job.robot]
         if end.state is not JobState.SUCCEEDED and job.partial_result is not None:
             end = _End(end.state, job.partial_result, end.error)
+        end = await self._store(job, end)
+        del self._jobs[job.id], self._tasks[job.id]
+        await asyncio.to_thread(shutil.rmtree, context.folder, ignore_errors=True)
+        progress = 1.0 if end.state is JobState.SUCCEEDED else job.progress
+        job.set(state=end.state, result=end.result, error=end.error, progress=progress)
+
+    async def _store(self, job: LiveJob, end: _End) -> _End:
+        """Store how the job ended; return how it has ended in the end."""
         try:
             await self._journal.finish(job, end.state, result=end.result, error=end.error)
-        except DynidError:
+        except DynidError as error:
             log.exception("job %s ended %s, but that could not be stored", job.id, end.state)
-        finally:
-            del self._jobs[job.id], self._tasks[job.id]
-            await asyncio.to_thread(shutil.rmtree, context.folder, ignore_errors=True)
-            progress = 1.0 if end.state is JobState.SUCCEEDED else job.progress
-            job.set(state=end.state, result=end.result, error=end.error, progress=progress)
+            end = _End(JobState.FAILED, error=_problem(error.code, error.detail, error.context))
+            try:
+                await self._journal.finish(job, end.state, result=None, error=end.error)
+            except DynidError:
+                log.exception("job %s stays unfinished in the database until the service starts again", job.id)
+        return end
 
     async def _end_of(self, kind: Kind[Any], request: BaseModel, context: JobContext) -> _End:
         """Run the job and say how it ended; nothing but cancellation of the task escapes."""
@@ -371,37 +384,7 @@ def _kind_named(kind: JobKind | str) -> Kind[Any]:
         ) from None
 
 
-def _parse(kind: Kind[Any], request: BaseModel | Mapping[str, Any]) -> BaseModel:
-    given = request.model_dump() if isinstance(request, BaseModel) else dict(request)
-    try:
-        parsed: BaseModel = kind.request.model_validate({"kind": kind.name, **given})
-    except ValidationError as error:
-        problems = [
-            {"field": ".".join(str(part) for part in item["loc"]), "message": item["msg"]}
-            for item in error.errors(include_url=False)
-        ]
-        text = "; ".join(f"{p['field']}: {p['message']}" for p in problems)
-        raise InputError(f"{kind.name} request: {text}", code="request-invalid", problems=problems) from error
-    return parsed
-
-
-def _create(
-    session: Session, kind: Kind[Any], request: BaseModel, key: str | None, refusal: DynidError | None
-) -> tuple[JobRow, bool]:
-    """Add the job, unless it cannot be accepted; one that was accepted under this key before always is."""
-    row, created = job_rows.create(
-        session,
-        kind=kind.name.value,
-        request=request.model_dump(mode="json"),
-        robot=kind.robot(session, request),
-        idempotency_key=key,
-    )
-    if created:  # raising takes the row back
-        if refusal is not None:
-            raise refusal
-        kind.check(session, request)
-    return row, created
-
-
 def _problem(code: str, detail: str, context: Mapping[str, Any] | None = None) -> JobProblem:
-    return JobProblem(code=code, detail=detail, context=dict(context or {}))
+    """Return the problem with a context that JSON can hold, whatever the error's author put into it."""
+    plain = from_json(to_json(context or {}, inf_nan_mode="null", serialize_unknown=True))
+    return JobProblem(code=code, detail=detail, context=plain)

@@ -72,8 +72,8 @@ class Journal:
         error: JobProblem | None,
     ) -> None:
         """Write what is left of the job's log and progress, and how it ended, in one transaction."""
-        entry = self._entries.pop(job.id)
-        pending = entry.take()
+        entry = self._entries.pop(job.id, None)
+        pending = [] if entry is None else entry.take()
         problem = None if error is None else error.model_dump(mode="json")
 
         def write(session: Session) -> None:

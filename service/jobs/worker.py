@@ -9,15 +9,19 @@ number of BLAS threads is read once, when NumPy is first imported.
 from __future__ import annotations
 
 import json
+import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 PROGRESS_FILE = "progress.json"
 CANCEL_FILE = "cancel"
@@ -69,6 +73,8 @@ class TaskChannel:
 
 def initialise() -> None:
     """Set up a fresh worker process: one thread of numerics each, no orphan when the service dies."""
+    if "numpy" in sys.modules:
+        log.warning("NumPy was loaded before its threads could be limited; do not import it in the main module")
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the service decides

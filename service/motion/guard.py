@@ -24,8 +24,9 @@ log = logging.getLogger(__name__)
 WATCH_SECONDS = 0.1
 """How often lapse, expiry and faults are looked for. The host's own deadline does not depend on it."""
 
-ARM_SECONDS = 60.0
-"""How long an arm waits to be used: long enough for a preflight check, too short to be forgotten."""
+ARM_SECONDS = 120.0
+"""How long an arm waits to be used: long enough for a preflight check that has to compile its kernels first,
+too short to be forgotten."""
 
 RESET_SECONDS = 5.0
 """How long the device may take to report that its fault is gone."""

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -32,6 +33,10 @@ class Result(BaseModel):
     pid: int
 
 
+class Unstorable(BaseModel):
+    value: float
+
+
 # --- run by workers --------------------------------------------------------------------------------------
 
 
@@ -53,12 +58,16 @@ def count(channel: TaskChannel, *, do: str, seconds: float) -> int:
 # ---------------------------------------------------------------------------------------------------------
 
 
-async def run(context: JobContext, request: Request) -> Result:
+async def run(context: JobContext, request: Request) -> BaseModel:
     context.enter("work")
     context.job.log(f"doing {request.do}")
     if request.do == "result-then-fail":
         context.job.partial_result = {"recording_id": "rec_x"}
         raise DynidError("half done", code="half-done")
+    if request.do == "odd":
+        raise DynidError("not JSON", code="odd", path=Path("/x"), ratio=float("nan"), who=object)
+    if request.do == "unstorable":
+        return Unstorable(value=float("inf"))
     if request.do == "hang":
         context.limit(0.2)
         await context.job.stop.bound(asyncio.sleep(60))
@@ -149,6 +158,40 @@ def test_errors_become_the_job_s_error(bench: Callable[..., Any], caplog: pytest
             assert "in count" in caplog.text  # the worker's own traceback
 
     asyncio.run(scenario())
+
+
+def test_what_cannot_be_stored_fails_the_job_and_nothing_else(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            odd = await b.follow((await submit(b, do="odd")).id)
+            assert odd.error.context["path"] == "/x"
+            assert odd.error.context["ratio"] is None
+            last = await b.follow((await submit(b, do="unstorable")).id)
+            assert (last.state, last.error.code) == ("failed", "document-invalid")
+            assert b.row(last.id).state == "failed"
+            assert (await b.follow((await submit(b)).id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_goes_away_while_submitting_leaves_a_job_that_runs(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            client = asyncio.create_task(submit(b))
+            await asyncio.sleep(0)  # it has begun
+            client.cancel()
+            await asyncio.gather(client, return_exceptions=True)
+            async with asyncio.timeout(10):
+                while not (rows := await asyncio.to_thread(all_jobs, b)):
+                    await asyncio.sleep(0.01)
+            assert (await b.follow(rows[0].id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def all_jobs(b: Any) -> list[Any]:
+    with b.database.reading() as session:
+        return jobs.find(session)
 
 
 def test_requests_that_are_not_valid_or_not_acceptable_leave_no_job(bench: Callable[..., Any]) -> None:
