@@ -43,7 +43,10 @@ class NominalDrives:
 
     @classmethod
     def of(cls, model: SerialChain) -> NominalDrives:
-        """Return the model's own values where it has them, else those typical of a UR10e.
+        """Return what is typical of a UR10e, with the model's drive gains where it has them.
+
+        Rotor inertias are never the model's: whether it carries any is a choice of who identifies, and must
+        not make another robot of the same seed.
 
         Raises
         ------
@@ -54,13 +57,8 @@ class NominalDrives:
             raise InputError(
                 f"the virtual UR10e needs a model of {_ROTOR_INERTIA.size} joints, {model.name!r} has {model.n_joints}"
             )
-        rotors, gains = model.rotor_inertia, model.drive_gains
-        return cls(
-            rotor_inertia=_ROTOR_INERTIA if rotors is None or not np.any(rotors) else rotors,
-            gains=_DRIVE_GAINS if gains is None else gains,
-            coulomb=_COULOMB,
-            viscous=_VISCOUS,
-        )
+        gains = _DRIVE_GAINS if model.drive_gains is None else model.drive_gains
+        return cls(_ROTOR_INERTIA, gains, _COULOMB, _VISCOUS)
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,7 @@ def controller_model(path: Path | None = None) -> SerialChain:
 
     ``perturbed_plant(controller_model(), seed)`` is the robot that ``VirtualUR10e(host, seed)`` simulates.
     """
-    if path is None:
-        return catalogue("ur10e", rotor_inertia=True)
-    return load(path, rotor_inertia=True)
+    return catalogue("ur10e") if path is None else load(path)
 
 
 def perturbed_plant(model: SerialChain, seed: int) -> PlantParameters:

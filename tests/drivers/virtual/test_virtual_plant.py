@@ -10,6 +10,7 @@ import pytest
 from drivers.virtual.lugre import LuGreFriction, bend
 from drivers.virtual.plant import CONTROL_PERIOD, JOINT_ENCODER, Plant
 from drivers.virtual.plant_parameters import (
+    NominalDrives,
     PlantParameters,
     controller_model,
     inertial_parameters,
@@ -196,12 +197,17 @@ def test_the_same_seed_is_the_same_robot() -> None:
     assert not np.allclose(other.chain.parameters, perturbed_plant(MODEL, 11).chain.parameters, rtol=0.01)
 
 
+def test_rotor_columns_of_the_model_make_no_other_robot() -> None:
+    with_rotors = perturbed_plant(MODEL.with_rotor_inertia(np.ones(6)), 11)
+    assert with_rotors.chain == perturbed_plant(MODEL, 11).chain
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_no_value_is_the_models_and_every_link_could_exist(seed: int) -> None:
     robot = perturbed_plant(MODEL, seed)
     mass = robot.chain.inertial_parameters[:, 0] / MODEL.inertial_parameters[:, 0] - 1.0
     assert np.all((np.abs(mass) >= 0.05) & (np.abs(mass) <= 0.2))
-    rotor = robot.chain.rotor_inertia / MODEL.rotor_inertia - 1.0
+    rotor = robot.chain.rotor_inertia / NominalDrives.of(MODEL).rotor_inertia - 1.0
     assert np.all((np.abs(rotor) >= 0.05) & (np.abs(rotor) <= 0.2))
     gain = robot.drive_gains / MODEL.drive_gains - 1.0
     assert np.all((np.abs(gain) >= 0.02) & (np.abs(gain) <= 0.08))
