@@ -126,7 +126,7 @@ def build_table(
     if samples.n_joints != model.n_joints:
         raise InputError(f"the trajectory has {samples.n_joints} joints, {model.name} has {model.n_joints}")
     used = _gains(identification, gains)
-    effort = identification.predict(samples.q, samples.qd, samples.qdd, smooth=True)
+    effort = identification.predict(samples.q, samples.qd, samples.qdd, period=samples.period, smooth=True)
     current: Array | None
     if identification.unit == "A":
         if used is None:

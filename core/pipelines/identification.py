@@ -111,17 +111,34 @@ class Identification:
         found += [str(jolt) for report in reports for jolt in report.jolts]
         return tuple(found)
 
-    def predict(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *, smooth: bool = False) -> Array:
-        """Return torques (N, n) of consecutive samples, each argument (N, n), in the result's unit.
+    def predict(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        period: float | None = None,
+        smooth: bool = False,
+    ) -> Array:
+        """Return torques (N, n) along a motion, in the result's unit.
 
-        ``smooth`` rounds off the jump of dry friction at a reversal, as a controller needs it.
+        Parameters
+        ----------
+        q, qd, qdd : (N, n) consecutive samples.
+        period : s between them, for friction that remembers; by default that of the estimate's rows.
+        smooth : round off the jump of dry friction at a reversal, as a controller needs it.
+
+        Raises
+        ------
+        InputError
+            A shape is wrong.
         """
         position, rate, acceleration = (np.atleast_2d(np.asarray(v, dtype=np.float64)) for v in (q, qd, qdd))
         expected = (len(position), self.model.n_joints)
         for name, value in (("q", position), ("qd", rate), ("qdd", acceleration)):
             if value.shape != expected:
                 raise InputError(f"{name} has shape {value.shape}, expected {expected}")
-        motion = JointMotion(1.0 / self.signals.rate, position, rate, acceleration)
+        motion = JointMotion(period or 1.0 / self.signals.rate, position, rate, acceleration)
         return self.torque_model.torque(motion, self.parameters_, smooth=smooth)
 
     def validate(self, recordings: Sequence[Recording], progress: Progress | None = None) -> ValidationReport:

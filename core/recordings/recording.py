@@ -94,7 +94,7 @@ class Recording:
                 f"{self.name}: rows {first}-{last} do not lie within 1-{self.t.size} with first < last"
             )
         cut = slice(first - 1, last)
-        signals = {s: None if getattr(self, s) is None else getattr(self, s)[cut] for s in self.SIGNALS}
+        signals: dict[str, Any] = {s: None if getattr(self, s) is None else getattr(self, s)[cut] for s in self.SIGNALS}
         before = int(self.provenance.get("rows", [1])[0]) - 1  # rows stay those of the file when cut twice
         provenance = {**self.provenance, "rows": [before + first, before + last]}
         return replace(self, t=self.t[cut], provenance=provenance, **signals)

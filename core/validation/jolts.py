@@ -16,7 +16,7 @@ _JOINED = 0.1
 """s; outlying samples closer together than this belong to one jolt."""
 _SHORT = 0.5
 """s; what lasts longer is a fault of the model, not a jolt."""
-_SHARE = 0.25
+_SHARE = 1.0 / 3.0
 """Only jolts that hold at least this share of a joint's squared error matter."""
 
 

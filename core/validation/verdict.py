@@ -46,16 +46,18 @@ def judge(
     undetermined: Sequence[str],
 ) -> Verdict:
     """Judge a result by its error on held-out motion where there is any, and by its condition number."""
-    relative = (validation or train).pooled["moving"].relative
+    held_out = validation.pooled["moving"] if validation else None
+    proven = held_out is not None and bool(np.any(held_out.samples))
+    relative = held_out.relative if held_out is not None and proven else train.pooled["moving"].relative
     worst = float(np.nanmax(relative))
     joint = int(np.nanargmax(relative)) + 1
-    motion = "held-out motion" if validation else "the motion it was estimated from"
+    motion = "held-out motion" if proven else "the motion it was estimated from"
     because = [f"on {motion} the residual of the worst joint, {joint}, is {worst:.0%} of its torque"]
     advice = []
     grade: Grade = "good" if worst <= _GOOD else "usable" if worst <= _USABLE else "poor"
     if grade != "good":
         advice.append(f"look at the friction of joint {joint}, the largest error of most drives")
-    if validation is None:
+    if not proven:
         grade = "usable" if grade == "good" else grade
         advice.append("validate on a different motion")
     if undetermined:

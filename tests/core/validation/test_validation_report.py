@@ -78,6 +78,9 @@ def test_verdicts():
     unproven = judge(fine, None, 100.0, ())
     assert unproven.grade == "usable"
     assert "validate on a different motion" in unproven.advice
+    standing = motion()
+    standing.moving[:] = False
+    assert judge(fine, validation_report([standing]), 100.0, ()).advice == unproven.advice
     weak = judge(fine, fine, 2e5, ("Ixx2", "m3"))
     assert weak.grade == "usable"
     assert "Ixx2, m3 are hardly determined" in str(weak)
