@@ -71,7 +71,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:
     locked = [Security(bearer)] if settings.authentication else []
-    api = APIRouter(prefix=API_PREFIX, dependencies=locked, responses=problems(400, 401, 413, 422))
+    api = APIRouter(prefix=API_PREFIX, dependencies=locked, responses=problems(400, 401, 413, 415, 422))
     for module in (robots, jobs, recordings, trajectories, results, feedforward):
         api.include_router(module.router)
     app.include_router(api)

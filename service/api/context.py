@@ -98,8 +98,7 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         database = Database(settings.database)
         stack.callback(database.close)
         await asyncio.to_thread(database.create)
-        for line in await asyncio.to_thread(salvage, settings.data_dir, database):
-            log.warning("%s", line)
+        await asyncio.to_thread(salvage, settings.data_dir, database)
         executor = WorkerPool(settings.workers + 1)
         stack.callback(executor.shutdown, wait=False, cancel_futures=True)
         devices = {name: DeviceSupervisor(robot, settings.runtime_path) for name, robot in settings.robots.items()}

@@ -17,6 +17,7 @@ DESCRIPTIONS = {
     406: "None of the media types that were asked for can be had.",
     409: "Not in the present state; the code says why and the detail what to do.",
     413: "The body is too large.",
+    415: "The body is not declared as JSON.",
     416: "The range lies outside the file.",
     422: "The request is not valid; `errors` points at each field where fields are at fault.",
     429: "Too much work waits already; come again later.",

@@ -164,6 +164,13 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 async def _on_invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
     raw = error.errors()
+    if isinstance(error.body, bytes):  # FastAPI reads JSON only if it is said to be JSON
+        return problem_response(
+            request,
+            status=415,
+            code=CODE_OF_STATUS[415],
+            detail="send the body as JSON, with the header 'Content-Type: application/json'",
+        )
     if any(item["type"] == "json_invalid" for item in raw):
         reason = next(item for item in raw if item["type"] == "json_invalid").get("ctx", {}).get("error", "")
         return problem_response(

@@ -81,7 +81,7 @@ def find(
 def count_by_state(session: Session) -> dict[str, int]:
     """Return how many jobs are in each state that any is in."""
     query = select(JobRow.state, func.count()).group_by(JobRow.state)
-    return dict(session.execute(query))
+    return dict(session.execute(query).tuples().all())
 
 
 def transition(

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Header, Query, Response, status
+from fastapi.responses import StreamingResponse
 
 from service.api.context import Context
 from service.api.models import JobView, Page
@@ -86,7 +87,7 @@ async def cancel_job(context: Context, job_id: str) -> JobView:
 @router.get(
     "/{job_id}/events",
     summary="Follow a job",
-    response_class=EventStream,
+    response_class=StreamingResponse,
     responses={
         200: {
             "description": "Server-sent events: `job` (a `JobUpdate`) now and on every change. Ends with the job.",

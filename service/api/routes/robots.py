@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, status
+from fastapi.responses import StreamingResponse
 
 from service.api.context import Context, ServiceContext
 from service.api.live import LARGEST_RATE, Signal, latest_sample, live_events
@@ -66,7 +67,7 @@ async def get_state(context: Context, robot: str) -> RobotState:
 @router.get(
     "/{robot}/state/stream",
     summary="Follow the live state",
-    response_class=EventStream,
+    response_class=StreamingResponse,
     responses={
         200: {
             "description": "Server-sent events: `samples` (a `Frame`: minimum and maximum per joint since the frame "
