@@ -286,11 +286,11 @@ def _check_values(table: Array, first: int, path: Path) -> None:
     backwards = np.flatnonzero(np.diff(t) <= 0)
     if backwards.size:
         index = int(backwards[0]) + 1
-        astray = t.size - _in_time_order(t).size
+        astray = first + np.setdiff1d(np.arange(t.size), _in_time_order(t))
         raise RecordingError(
             f"{path}: time does not increase at row {first + index} (t = {t[index - 1]:.4f} s, then "
-            f"{t[index]:.4f} s; {astray} rows are out of order); read the rows before or after it, or have "
-            "them dropped by a repair",
+            f"{t[index]:.4f} s); {astray.size} rows are out of order, the first {astray[0]}, the last {astray[-1]}. "
+            "Read the rows before or after them, or have them dropped by a repair",
             code="recording-time-order",
             path=str(path),
             row=first + index,
