@@ -192,13 +192,14 @@ async def _hindrance(context: JobContext, recording: JobRecording | None) -> str
 async def _follow(
     context: JobContext, robot: Robot, motion: MotionRequest, recording: JobRecording | None
 ) -> MotionFinished:
+    rest = round(motion.settle_time * robot.device.status.rate_hz)  # in which the robot stands before it starts
     finished = None
     async for event in robot.device.play(motion):
         match event:
             case MotionStarted():
                 context.advance("play")
                 if recording is not None:
-                    recording.begin(event.ring_position)
+                    recording.begin(max(0, event.ring_position - rest))
             case MotionProgress():
                 context.report(event.fraction, f"{event.time:.1f} s")
             case MotionFinished():

@@ -67,9 +67,10 @@ def test_a_motion_is_checked_played_and_recorded_exactly(bench: Callable[..., An
             assert (row.state, row.job_id, row.reason) == (RecordingState.COMPLETE, job.id, None)
             assert row.model_digest is not None
             assert row.details["trajectory_id"] == request_trajectory(b, job.id)
-            # 200 before, 100 of the approach, then 5 x 50 of the motion, then life goes on
-            assert row.samples == 250 and row.lost == 0
-            assert recording.t[0] == pytest.approx(301 / 500.0)
+            # 200 before and 100 of the approach, of which the last 0.5 s are rest; 5 x 50 of the motion; more life
+            assert row.samples == 250 + 250
+            assert row.lost == 0
+            assert recording.t[0] == pytest.approx((300 - 250 + 1) / 500.0)
             guard = b.engine.guards["r1"]
             assert guard.permit.state is PermitState.DISARMED
             with pytest.raises(ConflictError, match="arm it first") as refused:
@@ -259,7 +260,7 @@ def test_a_fault_latches_and_keeps_the_recording(bench: Callable[..., Any]) -> N
             assert (last.state, last.error.code) == ("failed", "motion-faulted")
             assert last.error.context["cause"] == "protective-stop"
             row, _ = stored_recording(b, last.result["recording_id"])
-            assert (row.state, row.samples) == (RecordingState.COMPLETE, 150)
+            assert (row.state, row.samples) == (RecordingState.COMPLETE, 100 + 150)
             guard = b.engine.guards["r1"]
             assert guard.permit.state is PermitState.FAULTED
             with pytest.raises(ConflictError):
