@@ -38,11 +38,11 @@ class PlayableTrajectory:
         TrajectoryFileError
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as stored, np.load(stored, allow_pickle=False) as file:
                 t, q, qd = (np.ascontiguousarray(file[name], dtype=np.float64) for name in ("t", "q", "qd"))
         except KeyError as error:
             raise TrajectoryFileError(f"{path}: {error.args[0]}; needed are t, q and qd") from error
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
             raise TrajectoryFileError(f"{path}: not a trajectory file: {error}") from error
         if t.ndim != 1 or t.size < 2 or q.shape != (t.size, n_joints) or qd.shape != q.shape:
             raise TrajectoryFileError(

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from drivers.virtual.process import VirtualUR10e
+
 _HOSTS = itertools.count(1)
 
 
-@pytest.fixture
-def loopback_host() -> str:
-    """A loopback address of this test's own: vendor clients hard-code their ports, so hosts must differ.
+def new_loopback_host() -> str:
+    """Return a loopback address not used before: vendor clients hard-code their ports, so hosts must differ.
 
     The worker's number and process id make two workers, and two suites on one machine, unlikely to meet.
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     return f"127.{64 + int(worker)}.{os.getpid() % 250 + 1}.{next(_HOSTS) % 250 + 1}"
+
+
+@pytest.fixture
+def loopback_host() -> str:
+    """A loopback address of this test's own."""
+    return new_loopback_host()
+
+
+@pytest.fixture(scope="module")
+def virtual_ur10e() -> Iterator[VirtualUR10e]:
+    """A virtual UR10e for all tests of a file; a protective stop can be released soon after it."""
+    with VirtualUR10e(new_loopback_host(), seed=1, unlock_delay=0.2) as robot:
+        yield robot
 
 
 @pytest.fixture(scope="session")

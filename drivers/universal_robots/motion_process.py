@@ -11,67 +11,23 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import math
 import os
 import signal
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import IO, Any
 
-import numpy as np
-
-from core.errors import DynidError, MotionLimitError
-from drivers.contract import (
-    ControllerNotReady,
-    DriverError,
-    MotionFinish,
-    ProtectiveStop,
-    UnsupportedController,
-)
-from drivers.trajectory import PlayableTrajectory
+from core.errors import DynidError
+from drivers.contract import DriverError, MotionFinish
 from drivers.universal_robots.dashboard import Dashboard
 from drivers.universal_robots.motion import MotionOrder
-from drivers.universal_robots.outputs import N_JOINTS
+from drivers.universal_robots.playback import Playback, StopOrder
 
-LOOKAHEAD = 0.05  # s, of servoj: 0.03 (sharp) to 0.2 (smooth)
-GAIN = 500  # of servoj: 100 to 2000
-FASTEST_JOINT = math.pi  # rad/s, of any joint of this family
-STOP_RAMP = 0.3  # s in which the motion along the path is brought to rest
-APPROACH_DECELERATION = 2.0  # rad/s²
-SERVO_DECELERATION = 10.0  # m/s² of the tool, the vendor's default
-WATCHDOG_HZ = 10.0  # the controller stops the program when it hears less often from here
-KICK_PERIOD = 0.02  # s between kicks while nothing else is sent
-LONGEST_STALL = 0.1  # s that may pass between two commands: longer, and catching up would be a jump
-MOVE_START_TIMEOUT = 2.0  # s until an approach must have begun
-PROGRESS_PERIOD = 0.1  # s
 ORPHAN_TIMEOUT = 2.0  # s for an orderly end after the parent has died
-PRIORITY = 40  # of SCHED_FIFO
-SUPPORTED_MAJOR = 5  # of PolyScope; earlier ones lack remote control, later ones the dashboard server
-VENDOR_ERRORS = (RuntimeError, ValueError)  # what the vendor's C++ exceptions arrive as
 
 _PR_SET_PDEATHSIG = 1
-
-
-@dataclass(frozen=True)
-class StopOrder:
-    reason: str
-    immediately: bool
-
-
-class Stopped(Exception):  # noqa: N818 - not an error
-    """Unwinds the motion when a stop has been ordered."""
-
-
-class MotionFailed(Exception):  # noqa: N818 - likewise
-    """Unwinds the motion when the robot no longer does as it is told."""
-
-    def __init__(self, reason: str, code: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.code = code
 
 
 class Orders:
@@ -103,242 +59,39 @@ class Orders:
         os._exit(1)
 
 
-class Events:
-    """What the parent is told, on the stdout that was; the vendor's client prints to the one that is."""
+class Outputs:
+    """Takes stdout and stderr from the vendor's client, which prints on both.
+
+    Events go to the stdout that was. What the client prints goes on to the stderr that was, and is read on
+    the way: that it reconnects, behind the back of whoever uses it, is told nowhere else.
+    """
 
     def __init__(self) -> None:
-        self._descriptor = os.dup(sys.stdout.fileno())
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        self.reconnects = threading.Event()
+        self._events = os.dup(1)
+        sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+        reading, writing = os.pipe()
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        os.close(writing)
+        threading.Thread(target=self._overhear, args=(reading,), name="vendor", daemon=True).start()
 
-    def send(self, event: str, **fields: Any) -> None:
+    def _overhear(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, errors="replace") as printed:
+            for line in printed:
+                if "econnecting..." in line:
+                    self.reconnects.set()
+                sys.stderr.write(f"WARNING {line}")
+
+    def send_event(self, event: str, **fields: Any) -> None:
         line = json.dumps({"event": event, **fields}) + "\n"
         with contextlib.suppress(BrokenPipeError):  # the parent is gone, which stdin tells
-            os.write(self._descriptor, line.encode())
-
-
-def check_ready(host: str) -> None:
-    """Refuse to move a robot that cannot, or that another program moves.
-
-    Raises
-    ------
-    DriverError
-    """
-    with Dashboard(host) as dashboard:
-        version = dashboard.version()
-        if version[0] != SUPPORTED_MAJOR:
-            shown = ".".join(map(str, version))
-            raise UnsupportedController(f"{host}: motion needs PolyScope {SUPPORTED_MAJOR}, this is {shown}")
-        if not dashboard.remote_control():
-            raise ControllerNotReady(
-                f"{host}: the controller is in local control; switch it to remote control on its pendant",
-                code="remote-control-off",
-            )
-        safety = dashboard.safety_status()
-        if safety not in ("NORMAL", "REDUCED"):
-            raise ProtectiveStop(f"{host}: the safety status is {safety}; find the cause, then release it")
-        mode = dashboard.robot_mode()
-        if mode != "RUNNING":
-            raise ControllerNotReady(
-                f"{host}: the robot mode is {mode}; power the robot on and release the brakes",
-                code="robot-not-running",
-            )
-        if dashboard.program_running():
-            raise ControllerNotReady(
-                f"{host}: a program is running on the controller; stop it first", code="program-running"
-            )
-
-
-class Motion:
-    """One trajectory on one connection of the vendor's client."""
-
-    def __init__(self, order: MotionOrder, orders: Orders, events: Events) -> None:
-        self._order = order
-        self._orders = orders
-        self._events = events
-        self._path = PlayableTrajectory.load(Path(order.trajectory), N_JOINTS)
-        self._period = 1.0 / order.rate_hz
-        self._sent: list[float] = []  # monotonic time of every command, s
-        self._late = 0
-        self._control: Any = None
-
-    def run(self) -> MotionFinish:
-        """Play, and leave the robot at rest without a program; returns how it went.
-
-        Raises
-        ------
-        DynidError
-            Nothing has moved.
-        """
-        joint, speed = self._path.fastest
-        if speed > FASTEST_JOINT:
-            raise MotionLimitError(
-                f"the trajectory asks joint {joint + 1} for {speed:.2f} rad/s, the robot's limit is "
-                f"{FASTEST_JOINT:.2f} rad/s",
-                joint=joint + 1,
-            )
-        check_ready(self._order.host)
-        self._connect()
-        self._events.send("accepted")
-        try:
-            finish = self._move()
-            self._end()
-        except VENDOR_ERRORS as error:
-            return self._finish("faulted", f"{self._order.host}: {error}", "connection-lost")
-        return finish
-
-    # --- phases ----------------------------------------------------------------------------------------
-
-    def _connect(self) -> None:
-        from rtde_control import RTDEControlInterface
-
-        try:
-            self._control = RTDEControlInterface(self._order.host, self._order.rate_hz)
-            guarded = self._control.setWatchdog(WATCHDOG_HZ)
-        except VENDOR_ERRORS as error:
-            raise ControllerNotReady(f"{self._order.host}: {error}") from error
-        if not guarded:
-            raise ControllerNotReady(f"{self._order.host}: the controller does not set its watchdog")
-
-    def _move(self) -> MotionFinish:
-        try:
-            self._approach()
-            self._events.send("at_start")
-            self._hold_until(self._orders.proceed.is_set)
-            self._follow()
-        except Stopped:
-            assert self._orders.stop is not None  # noqa: S101 - it is what raised
-            return self._finish("stopped", self._orders.stop.reason)
-        except MotionFailed as failure:
-            return self._finish("faulted", failure.reason, failure.code)
-        return self._finish("completed", "the trajectory was played to its end")
-
-    def _approach(self) -> None:
-        """Go to the first pose by a joint move that can be stopped, and rest there."""
-        approach = self._order.approach
-        if approach is not None:
-            target = self._path.q[0].tolist()
-            before = self._control.getAsyncOperationProgressEx().operationId()
-            if not self._control.moveJ(target, approach.speed, approach.acceleration, True):
-                raise self._failure("moveJ")
-            begun = time.monotonic()
-            try:
-                self._hold_until(lambda: self._move_is_over(before, begun))
-            except Stopped:
-                self._control.stopJ(APPROACH_DECELERATION)
-                raise
-        rested = time.monotonic() + self._order.settle_time
-        self._hold_until(lambda: time.monotonic() >= rested)
-
-    def _move_is_over(self, before: int, begun: float) -> bool:
-        progress = self._control.getAsyncOperationProgressEx()
-        if progress.operationId() == before:
-            if time.monotonic() - begun > MOVE_START_TIMEOUT:
-                raise MotionFailed("the approach did not begin", "approach-failed")
-            return False
-        return not progress.isAsyncOperationRunning()
-
-    def _hold_until(self, over: Any) -> None:
-        """Keep the controller's watchdog quiet until ``over()``; not while servoing, where every command is
-        heard, and where a kick would wipe out the command of the same cycle.
-        """
-        while not over():
-            if self._orders.stop is not None:
-                raise Stopped
-            if not self._control.kickWatchdog():
-                raise self._failure("kickWatchdog")
-            time.sleep(KICK_PERIOD)
-
-    def _follow(self) -> None:
-        """Command the pose that is due, every cycle, at absolute times; a late cycle does not delay the next.
-
-        A stop that leaves time slows the motion down along its own, checked, path.
-        """
-        end = self._path.duration + self._order.settle_time
-        with _realtime_priority():
-            begun = time.monotonic()
-            cycle = shown = 0
-            path_time, stopping = 0.0, 0.0
-            while True:
-                time.sleep(max(0.0, begun + cycle * self._period - time.monotonic()))
-                due = self._due_cycle(begun, cycle)
-                steps, cycle = due - cycle + (cycle > 0), due
-                pace = 1.0
-                if self._orders.stop is not None:
-                    if self._orders.stop.immediately or stopping >= STOP_RAMP:
-                        raise Stopped
-                    stopping += steps * self._period
-                    pace = 0.5 * (1.0 + math.cos(math.pi * min(1.0, stopping / STOP_RAMP)))
-                path_time += pace * steps * self._period
-                self._servo(path_time)
-                if path_time >= end:
-                    return
-                if path_time >= shown * PROGRESS_PERIOD:
-                    shown = int(path_time / PROGRESS_PERIOD) + 1
-                    self._events.send("progress", time=min(path_time, self._path.duration))
-                cycle += 1
-
-    def _due_cycle(self, begun: float, cycle: int) -> int:
-        """Return the cycle that is due now, ``cycle`` or a later one; a command long overdue is a failure."""
-        now = time.monotonic()
-        if self._sent and now - self._sent[-1] > LONGEST_STALL:
-            stall = 1e3 * (now - self._sent[-1])
-            raise MotionFailed(
-                f"no command could be sent for {stall:.0f} ms; this machine is too busy to move a robot",
-                "motion-too-late",
-            )
-        due = int((now - begun) / self._period)
-        if due <= cycle:
-            return cycle
-        self._late += 1
-        return due
-
-    def _servo(self, path_time: float) -> None:
-        pose = self._path.pose(path_time).tolist()
-        self._sent.append(time.monotonic())
-        if not self._control.servoJ(pose, 0.0, 0.0, self._period, LOOKAHEAD, GAIN):
-            raise self._failure("servoJ")
-
-    # --- end -------------------------------------------------------------------------------------------
-
-    def _end(self) -> None:
-        """Bring the robot to rest and its program to an end; each does nothing when already so."""
-        if self._sent:
-            self._control.servoStop(SERVO_DECELERATION)
-        self._control.stopScript()
-
-    def _failure(self, command: str) -> MotionFailed:
-        """Say why the controller did not take a command."""
-        host = self._order.host
-        if self._control.isEmergencyStopped():
-            return MotionFailed(f"{host}: emergency stop", "emergency-stop")
-        if self._control.isProtectiveStopped():
-            return MotionFailed(f"{host}: protective stop", "protective-stop")
-        if not self._control.isProgramRunning():
-            return MotionFailed(f"{host}: the control program was stopped", "program-stopped")
-        return MotionFailed(f"{host}: {command} was refused", "command-refused")
-
-    def _finish(self, outcome: Any, reason: str, code: str | None = None) -> MotionFinish:
-        period = 1e3 * np.diff(self._sent)
-        shown = tuple(np.percentile(period, [50, 99, 100]).round(3).tolist()) if period.size else None
-        return MotionFinish(outcome, reason, code, len(self._sent), self._late, shown)
-
-
-@contextlib.contextmanager
-def _realtime_priority() -> Any:
-    """Run at a fixed priority where that is allowed and another processor remains for the rest."""
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
-    if (os.cpu_count() or 1) > 1:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, *before)
+            os.write(self._events, line.encode())
 
 
 def main() -> None:
     """Read the order, play, report, and end without the vendor's clean-up, which may block."""
-    events = Events()
+    outputs = Outputs()
     order = MotionOrder.from_line(sys.stdin.readline())
     orders = Orders(sys.stdin, order.host)
     signal.signal(signal.SIGTERM, orders.parent_died)
@@ -347,11 +100,11 @@ def main() -> None:
         orders.parent_died()
     orders.start()
     try:
-        motion = Motion(order, orders, events)  # kept: the vendor's destructor takes half a second
-        finish = motion.run()
+        playback = Playback(order, orders, outputs)  # kept: the vendor's destructor takes half a second
+        finish = playback.run()
     except DynidError as error:
         finish = MotionFinish("faulted", error.detail, error.code)
-    events.send("finished", **asdict(finish))
+    outputs.send_event("finished", **asdict(finish))
     os._exit(0)
 
 

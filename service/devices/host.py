@@ -97,6 +97,7 @@ class Host:
                 self._control.heartbeat(command.authority_until)
             case Play():
                 self._start(self._answer(command.call, self._control.play(command.request)))
+                asyncio.get_running_loop().call_soon(self._changed.set)
             case Stop():
                 self._start(self._answer(command.call, self._control.stop(command.reason)))
             case Recover():

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ class DeviceSupervisor:
 
     # --- motion ----------------------------------------------------------------------------------------
 
-    async def play(self, motion: MotionRequest) -> AsyncIterator[MotionEvent]:
+    async def play(self, motion: MotionRequest) -> AsyncGenerator[MotionEvent, None]:
         """Play a trajectory: ``MotionStarted``, ``MotionProgress`` ..., and always ``MotionFinished`` last.
 
         Authority (`set_authority`) must have been given. ``MotionStarted`` is missing when the motion was
@@ -132,6 +132,8 @@ class DeviceSupervisor:
             Before the first event, with nothing moved. Codes: ``motion-disabled``, ``no-authority``,
             ``robot-busy``, ``device-faulted``, ``not-streaming``, ``not-at-start``, ``remote-control-off``,
             ``robot-not-running``, ``program-running``, ``protective-stop``, ``emergency-stop``, ...
+        HostGone
+            Before the first event; the robot may have begun to move, and was stopped.
         """
         if self._fault is not None:
             raise MotionRefused(
@@ -235,12 +237,11 @@ class DeviceSupervisor:
 
     async def _rescue(self, how: str) -> None:
         """After the death of a host: report its motion as faulted, and see to it that the robot stops."""
-        under_way = self._motion
-        if under_way is None or not under_way.accepted:
+        if self.status.motion in ("idle", "faulted"):
             return
         self._finish(
             MotionFinished(
-                motion_id=under_way.request.motion_id,
+                motion_id=self.status.motion_id or "",
                 outcome="faulted",
                 reason=f"{how} while the robot moved",
                 code=HostGone.code,

@@ -1,0 +1,250 @@
+"""The motion process: it plays, stops along the path, refuses; and when it dies or hangs, the robot stops."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.errors import MotionLimitError
+from core.streaming.samples import STATUS_MOVING, STATUS_PROGRAM_RUNNING, SampleBlock
+from drivers.contract import ApproachSpeed, ConnectionLost, MotionFinish
+from drivers.trajectory import TrajectoryFileError
+from drivers.universal_robots.driver import UniversalRobotsDriver
+from drivers.universal_robots.motion import UrMotionPlayer
+from drivers.virtual.process import VirtualUR10e
+
+HOME = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
+AMPLITUDE, PERIOD = 0.25, 1.2
+APPROACH = ApproachSpeed(1.0, 2.0)
+
+
+def save(path: Path, amplitude: float = AMPLITUDE) -> Path:
+    """One slow sway of joints 1, 3 and 6 from the home pose and back, on a grid coarser than the cycle."""
+    t = np.arange(0.0, PERIOD + 1e-9, 0.008)
+    w = 2 * np.pi / PERIOD
+    joints = np.array([1.0, 0.0, 0.5, 0.0, 0.0, 1.0]) * amplitude
+    q = HOME + joints * (1 - np.cos(w * t))[:, None]
+    np.savez(path, t=t, q=q, qd=joints * w * np.sin(w * t)[:, None])
+    return path
+
+
+class Listener:
+    """Lets the trajectory begin, and does ``during`` once when half of it is over."""
+
+    def __init__(self, player: UrMotionPlayer, during: Callable[[], object] = lambda: None) -> None:
+        self.seen: list[str] = []
+        self.finish: MotionFinish | None = None
+        self.over = threading.Event()
+        self._player = player
+        self._during = during
+
+    def accepted(self) -> None:
+        self.seen.append("accepted")
+
+    def at_start(self) -> None:
+        self.seen.append("at_start")
+        self._player.proceed()
+
+    def progress(self, time: float) -> None:
+        if time >= PERIOD / 2 and "half" not in self.seen:
+            self.seen.append("half")
+            self._during()
+
+    def finished(self, finish: MotionFinish) -> None:
+        self.finish = finish
+        self.over.set()
+
+
+class Robot:
+    """The robot, and all its samples: read by a thread, as a client that is slow misses some."""
+
+    def __init__(self, host: str) -> None:
+        self.driver = UniversalRobotsDriver(host, 500.0)
+        self.seen: list[str] = []
+        self._blocks: list[SampleBlock] = []
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with closing(self.driver.source()) as reader:
+            while not self._closing.is_set():
+                with contextlib.suppress(ConnectionLost):
+                    reader.connect()
+                    while not self._closing.is_set():
+                        block = reader.read(0.1)
+                        if block is not None:
+                            self._blocks.append(block)
+
+    @property
+    def samples(self) -> SampleBlock:
+        return np.concatenate(self._blocks)
+
+    def play(self, path: Path, during: Callable[[UrMotionPlayer], object] = lambda _: None) -> MotionFinish:
+        player = self.driver.player(path, APPROACH, settle_time=0.05)
+        listener = Listener(player, lambda: during(player))
+        player.start(listener)
+        assert listener.over.wait(15.0)
+        assert listener.finish is not None
+        self.seen = listener.seen
+        return listener.finish
+
+    def until_rest(self, seconds: float) -> None:
+        """Wait until fresh samples show a robot at rest without a program; fails when they do not in time."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            newest = self._blocks[-1][-1] if self._blocks else None
+            fresh = newest is not None and time.monotonic_ns() - newest["receive_time"] < 50_000_000
+            if fresh and not newest["status"] & (STATUS_MOVING | STATUS_PROGRAM_RUNNING):
+                return
+            time.sleep(0.005)
+        pytest.fail(f"the robot still moves after {seconds} s")
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+        self.driver.halt()
+
+
+@pytest.fixture
+def robot(virtual_ur10e: VirtualUR10e) -> Iterator[Robot]:
+    with closing(Robot(virtual_ur10e.host)) as robot:
+        yield robot
+
+
+def test_a_trajectory_is_played_as_it_was_meant(robot: Robot, tmp_path: Path) -> None:
+    finish = robot.play(save(tmp_path / "sway.npz"))
+    assert (finish.outcome, finish.code) == ("completed", None)
+    assert robot.seen == ["accepted", "at_start", "half"]
+    assert finish.cycles + finish.late_cycles >= (PERIOD + 0.05) * 500
+    assert finish.period_ms is not None
+    assert finish.period_ms[0] == pytest.approx(2.0, abs=0.1)
+    robot.until_rest(1.0)
+    samples = robot.samples
+    assert samples["lost"].sum() == 0
+    sway = samples["q"] - HOME
+    np.testing.assert_allclose(sway.max(axis=0), [0.5, 0, 0.25, 0, 0, 0.5], atol=0.01)
+    np.testing.assert_allclose(sway[-1], 0.0, atol=0.01)
+
+
+def test_a_stop_that_leaves_time_stays_on_the_path(robot: Robot, tmp_path: Path) -> None:
+    finish = robot.play(save(tmp_path / "sway.npz"), lambda player: player.stop("lunch", immediately=False))
+    assert (finish.outcome, finish.reason) == ("stopped", "lunch")
+    robot.until_rest(1.0)
+    samples = robot.samples
+    target = samples["target_q"] - HOME
+    np.testing.assert_allclose(target[:, 2], 0.5 * target[:, 0], atol=0.01)  # on the path, also while it ends
+    step = np.abs(np.diff(samples["target_qd"][:, 0]))
+    assert step.max() < 0.1  # no jump of the speed, which is up to 1.3 rad/s
+
+
+def test_an_immediate_stop(robot: Robot, tmp_path: Path) -> None:
+    finish = robot.play(save(tmp_path / "sway.npz"), lambda player: player.stop("crash", immediately=True))
+    assert (finish.outcome, finish.reason) == ("stopped", "crash")
+    robot.until_rest(1.0)
+
+
+def test_a_stop_on_the_way_to_the_first_pose(robot: Robot, tmp_path: Path) -> None:
+    """The robot is at the home pose; a far first pose leaves time to stop on the way."""
+    path = save(tmp_path / "far.npz")
+    with np.load(path) as file:
+        np.savez(path, t=file["t"], q=file["q"] + 1.0, qd=file["qd"])
+    player = robot.driver.player(path, APPROACH, settle_time=0.0)
+    listener = Listener(player)
+    listener.accepted = lambda: player.stop("not there", immediately=False)  # type: ignore[method-assign]
+    player.start(listener)
+    assert listener.over.wait(10.0)
+    assert listener.finish is not None
+    assert (listener.finish.outcome, listener.finish.reason) == ("stopped", "not there")
+    assert listener.seen == []
+    robot.until_rest(1.0)
+
+
+def test_a_process_that_is_killed_leaves_a_robot_that_stops(robot: Robot, tmp_path: Path) -> None:
+    """Nobody halts it: the controller's watchdog does, when it hears no more commands."""
+    finish = robot.play(save(tmp_path / "sway.npz"), lambda player: player.kill())
+    assert (finish.outcome, finish.code) == ("faulted", "motion-process-died")
+    assert "SIGKILL" in finish.reason
+    robot.until_rest(1.0)
+
+
+def test_a_process_that_hangs_leaves_a_robot_that_stops(robot: Robot, tmp_path: Path) -> None:
+    def hang(player: UrMotionPlayer) -> None:
+        assert player.pid is not None
+        os.kill(player.pid, signal.SIGSTOP)
+        robot.until_rest(1.0)
+        os.kill(player.pid, signal.SIGCONT)
+
+    finish = robot.play(save(tmp_path / "sway.npz"), hang)
+    assert (finish.outcome, finish.code) == ("faulted", "motion-too-late")
+
+
+@pytest.mark.parametrize(
+    ("fault", "codes"),
+    [
+        ("protective-stop", {"protective-stop"}),
+        ("drop", {"connection-lost", "motion-process-died"}),
+        ("halt", {"program-stopped"}),
+    ],
+)
+def test_faults_while_moving(
+    robot: Robot, virtual_ur10e: VirtualUR10e, tmp_path: Path, fault: str, codes: set[str]
+) -> None:
+    """A dropped link makes the vendor's client crash; that is its process's end and no other's."""
+
+    def inject(_: UrMotionPlayer) -> None:
+        if fault == "halt":
+            robot.driver.halt()
+        else:
+            virtual_ur10e.request(fault)
+
+    finish = robot.play(save(tmp_path / "sway.npz"), inject)
+    assert finish.outcome == "faulted"
+    assert finish.code in codes
+    time.sleep(0.25 if fault == "protective-stop" else 0.0)  # the controller's own lock time
+    robot.driver.recover()
+    robot.driver.halt()
+    robot.until_rest(1.5)
+
+
+def test_motions_that_are_refused_move_nothing(robot: Robot, virtual_ur10e: VirtualUR10e, tmp_path: Path) -> None:
+    path = save(tmp_path / "sway.npz")
+    virtual_ur10e.request("remote-control", on=False)
+    finish = robot.play(path)
+    virtual_ur10e.request("remote-control", on=True)
+    assert (finish.outcome, finish.code) == ("faulted", "remote-control-off")
+    assert "switch it to remote control" in finish.reason
+    assert robot.seen == []
+    finish = robot.play(save(tmp_path / "fast.npz", amplitude=1.0))
+    assert (finish.outcome, finish.code) == ("faulted", MotionLimitError.code)
+    assert "joint 1 for 5.2" in finish.reason
+    assert robot.seen == []
+    (tmp_path / "torn.npz").write_bytes(path.read_bytes()[:100])
+    with pytest.raises(TrajectoryFileError):
+        robot.driver.player(tmp_path / "torn.npz", None, 0.0)
+
+
+def test_another_program_is_not_killed(robot: Robot, tmp_path: Path) -> None:
+    path = save(tmp_path / "sway.npz")
+    inner: list[MotionFinish] = []
+
+    def try_another(_: UrMotionPlayer) -> None:
+        player = robot.driver.player(path, APPROACH, settle_time=0.0)
+        listener = Listener(player)
+        player.start(listener)
+        assert listener.over.wait(10.0)
+        assert listener.finish is not None
+        inner.append(listener.finish)
+
+    outer = robot.play(path, try_another)
+    assert inner[0].code == "program-running"
+    assert outer.outcome == "completed"
