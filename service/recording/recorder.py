@@ -46,8 +46,8 @@ PROGRESS_PERIOD = 0.5
 FINISH_PATIENCE = 2.0
 """How long the end of a recording may take to appear in the ring, s, before it is given up."""
 
-READ_LIMIT = 4096
-"""Samples per chunk when there is much to catch up with."""
+READ_LIMIT = 256
+"""Samples per chunk when there is much to catch up with; a chunk that does not fit on the disk is lost whole."""
 
 MARKS = 256
 """Chunks that can be cut off again when the recording is to end earlier than was read: some 20 s."""
@@ -69,8 +69,10 @@ class Commands:
         return self._ended and not self._lines
 
     def next(self, timeout: float) -> bytes | None:
-        """Return the next line, or None when none comes within ``timeout`` s or any more."""
-        if not self._lines and not self._ended and select.select([self._descriptor], [], [], timeout)[0]:
+        """Return the next line, or None when none comes within ``timeout`` s."""
+        if self.closed:
+            time.sleep(timeout)
+        elif not self._lines and not self._ended and select.select([self._descriptor], [], [], timeout)[0]:
             data = os.read(self._descriptor, 65536)
             self._ended = not data
             *lines, self._rest = (self._rest + data).split(b"\n")
@@ -117,6 +119,7 @@ class Recorder:
         self._reason: str | None = None
         self._terminated = False
         self._progress_due = 0.0
+        self._chunk_due = 0.0
 
     def run(self) -> RecordingSummary | None:
         """Record until the end; return the summary, or None when it was aborted.
@@ -128,7 +131,10 @@ class Recorder:
         RecordingError
             ``recording-empty``: it ended before there was a sample.
         """
-        self._drain()  # what has come since the beginning is safe before anybody relies on it
+        # What has come since the beginning is safe before anybody relies on it; the second round takes what came
+        # while the first one loaded the ring's compiled code and caught up.
+        self._drain()
+        self._drain()
         _tell("started", ring_epoch=self._ring.epoch)
         syncer = Syncer(self._writer)
         syncer.start()
@@ -156,7 +162,7 @@ class Recorder:
         self._terminated = True
 
     def _step(self) -> None:
-        line = self._commands.next(CHUNK_PERIOD)
+        line = self._commands.next(max(0.0, self._chunk_due - time.monotonic()))
         if line is not None:
             self._obey(json.loads(line))
         elif self._commands.closed:
@@ -192,6 +198,7 @@ class Recorder:
 
     def _drain(self) -> None:
         """Store what the ring holds, up to the end."""
+        self._chunk_due = time.monotonic() + CHUNK_PERIOD  # from now, however long this takes
         stop = self._ring.head if self._end is None else min(self._ring.head, self._end)
         while self._position < stop and not self._over:
             self._marks.append((self._position, self._writer.mark()))

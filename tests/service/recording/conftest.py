@@ -37,6 +37,7 @@ class Feeder(threading.Thread):
         super().__init__(name="feeder", daemon=True)
         self.ring = RingWriter.create(path, N_JOINTS, capacity)
         self.path = path
+        self.worst_delay = 0.0  # s: how much later than meant the machine let this thread run
         self._halt = threading.Event()
         self._advanced = threading.Condition()
 
@@ -45,10 +46,12 @@ class Feeder(threading.Thread):
         return self.ring.head
 
     def run(self) -> None:
-        begin = time.monotonic()
+        begin = before = time.monotonic()
         while not self._halt.wait(0.005):
-            due = int((time.monotonic() - begin) * RATE)
-            self.push(due - self.head)
+            now = time.monotonic()
+            self.worst_delay = max(self.worst_delay, now - before - 0.005)
+            before = now
+            self.push(int((now - begin) * RATE) - self.head)
 
     def push(self, count: int) -> None:
         with self._advanced:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from core.errors import InputError
 from service.errors import StorageError
 from service.storage import Database, EventRow, events, new_id, recordings, trajectories
-from service.storage.tables import RecordingRow, TrajectoryRow
+from service.storage.tables import Base, RecordingRow, TrajectoryRow
 
 WRITER = """
 import sys
@@ -118,9 +120,7 @@ def test_times_come_back_aware_and_in_utc(database: Database) -> None:
     assert back.tzinfo is UTC
     with pytest.raises(Exception, match="time zone"), database.session() as session:
         session.add(
-            RecordingRow(
-                id="x", robot="r", state="recording", path="p", started_at=datetime(2026, 7, 1), details={}
-            )
+            RecordingRow(id="x", robot="r", state="recording", path="p", started_at=datetime(2026, 7, 1), details={})
         )
 
 
@@ -170,6 +170,13 @@ def test_unusable_urls_are_named(bad: str) -> None:
     with pytest.raises(StorageError) as caught:
         Database(bad)
     assert caught.value.code == "database-url-invalid"
+
+
+def test_tables_can_be_made_in_postgresql() -> None:
+    for table in Base.metadata.sorted_tables:
+        assert str(CreateTable(table).compile(dialect=postgresql.dialect())).strip().startswith("CREATE TABLE")
+        for index in table.indexes:
+            assert "INDEX" in str(CreateIndex(index).compile(dialect=postgresql.dialect()))
 
 
 def test_missing_database_and_unwritable_folder(tmp_path: Path) -> None:

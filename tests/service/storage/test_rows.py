@@ -30,9 +30,7 @@ FILE: dict[str, Any] = {"sha256": "0" * 64, "size": 100, "samples": 10, "lost": 
 
 def candidate(database: Database, robot: str = "cell1") -> str:
     with database.session() as session:
-        return results.create(
-            session, robot=robot, recording_ids=["rec_1"], settings={}, document={"model": robot}
-        ).id
+        return results.create(session, robot=robot, recording_ids=["rec_1"], settings={}, document={"model": robot}).id
 
 
 def validated(database: Database, robot: str = "cell1") -> str:
@@ -219,9 +217,7 @@ def test_lists_leave_large_documents_out(database: Database) -> None:
 def table(database: Database, result_id: str, **changes: Any) -> Any:
     torque = bytes(4 * 6 * 2)
     with database.session() as session:
-        trajectory = trajectories.create(
-            session, name="t", definition={"kind": "fourier"}, n_joints=6, duration=1.0
-        )
+        trajectory = trajectories.create(session, name="t", definition={"kind": "fourier"}, n_joints=6, duration=1.0)
         values: dict[str, Any] = {
             "result_id": result_id,
             "trajectory_id": trajectory.id,
