@@ -30,14 +30,11 @@ class BindError(DynidError):
     code = "bind-failed"
 
 
-def serve(settings: Settings, *, on_ready: Callable[[str], None] | None = None) -> None:
+def serve(settings: Settings) -> None:
     """Run the service until SIGINT or SIGTERM; a second signal cuts running requests off.
 
-    Parameters
-    ----------
-    settings : where to listen, what to serve.
-    on_ready : called with the URL once requests are answered; by default a line of JSON on standard
-        output, ``{"event": "ready", "url": "http://127.0.0.1:8080", "pid": 1234}``.
+    Once requests are answered it says so in a line of JSON on standard output:
+    ``{"event": "ready", "url": "http://127.0.0.1:8080", "pid": 1234}``.
 
     Raises
     ------
@@ -54,10 +51,10 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] | None = None) 
     )
     listener = _bind(settings.host, settings.port)
     with listener:
-        asyncio.run(_run(settings, listener, on_ready or _print_ready))
+        asyncio.run(_run(settings, listener))
 
 
-async def _run(settings: Settings, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
+async def _run(settings: Settings, listener: socket.socket) -> None:
     app = create_app(settings)
     server = _Server(
         uvicorn.Config(
@@ -71,7 +68,7 @@ async def _run(settings: Settings, listener: socket.socket, on_ready: Callable[[
     )
     with _signals(server.stop):
         async with app.router.lifespan_context(app):
-            server.on_started = lambda: on_ready(_url(listener))
+            server.on_started = lambda: _announce(listener)
             server.before_shutdown = app.state.context.begin_close
             if not server.should_exit:
                 await server.serve(sockets=[listener])
@@ -144,11 +141,8 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _url(listener: socket.socket) -> str:
+def _announce(listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"http://{host}:{port}"
-
-
-def _print_ready(url: str) -> None:
+    url = f"http://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"http://{host}:{port}"
     sys.stdout.write(json.dumps({"event": "ready", "url": url, "pid": os.getpid()}) + "\n")
     sys.stdout.flush()
