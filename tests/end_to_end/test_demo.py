@@ -1,0 +1,45 @@
+"""The README's demonstration, run as a user runs it, on addresses of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DEMO = [sys.executable, "-m", "service.cli", "demo"]
+
+
+@pytest.mark.timeout(300)
+def test_the_whole_way_passes_its_own_checks(tmp_path: Path, loopback_host: str) -> None:
+    report = tmp_path / "demo.json"
+    done = subprocess.run(
+        [*DEMO, "--robot-host", loopback_host, "--json", str(report), "--data-dir", str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = json.loads(report.read_text())
+    assert seen["passed"]
+    assert all(check["passed"] for check in seen["checks"])
+    assert seen["base_parameters"] == 40
+    assert seen["samples_lost"] == 0
+    assert seen["samples_recorded"] >= 500 * (20 + 12)
+    recordings = list((tmp_path / "data" / "recordings").rglob("*.mcap"))
+    assert len(recordings) == 2
+    assert "samples recorded, 0 lost" in done.stdout
+
+
+def test_a_taken_port_is_named(tmp_path: Path, loopback_host: str) -> None:
+    with socket.create_server((loopback_host, 29999)):
+        done = subprocess.run(
+            [*DEMO, "--robot-host", loopback_host], capture_output=True, text=True, timeout=120, check=False
+        )
+    assert done.returncode == 1
+    assert f"{loopback_host}:29999" in done.stderr
+    assert "Traceback" not in done.stderr
