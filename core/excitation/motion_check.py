@@ -105,7 +105,7 @@ def _use(value: Array, lower: Array, upper: Array) -> Array:
     """Worst share of the allowed range that is used, per joint; 0 where there is no limit."""
     centre = np.where(np.isfinite(lower) & np.isfinite(upper), 0.5 * (lower + upper), 0.0)
     half = np.maximum(upper - centre, centre - lower)
-    return np.max(np.abs(value - centre), axis=0) / half
+    return np.asarray(np.max(np.abs(value - centre), axis=0) / half)
 
 
 def _first_violation(kind: str, value: Array, lower: Array, upper: Array, unit: str) -> _Violation | None:

@@ -14,9 +14,7 @@ from typer.core import TyperCommand
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    import click
     from core.pipelines.identification import Identification
-
     from core.recordings.recording import Recording
 
 
@@ -27,7 +25,7 @@ class ListOptionsCommand(TyperCommand):
     form works as well.
     """
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         multiple = {name for p in self.params if getattr(p, "multiple", False) for name in p.opts}
         return super().parse_args(ctx, repeat_list_options(args, multiple))
 
@@ -137,14 +135,15 @@ def _print(console: Any, result: Identification, document: dict[str, Any]) -> No
         f"{document['condition_number']:.1f}"
     )
     table.add_column("joint")
-    columns = {"train RMS": document["train"]["rms"]}
+    columns = {"train\nRMS": document["train"]["rms"]}
     if document.get("validate"):
-        columns["validation RMS, all"] = document["validate"]["rms_all"]
-        columns["validation RMS, moving"] = document["validate"]["rms_moving"]
+        columns["held out\nRMS, all"] = document["validate"]["rms_all"]
+        columns["held out\nRMS, moving"] = document["validate"]["rms_moving"]
     for name in columns:
         table.add_column(f"{name} [{unit}]", justify="right")
     for joint, name in enumerate(result.model.joint_names):
-        table.add_row(f"{joint + 1} {name}", *(_figure(values[joint]) for values in columns.values()))
+        figures = (_figure(values[joint]) for values in columns.values())
+        table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *figures)
     console.print(table)
     for warning in document.get("warnings", ()):
         console.print(f"[yellow]note:[/yellow] {warning}")

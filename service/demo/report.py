@@ -72,17 +72,14 @@ def checks(outcome: Outcome, truth: TruthComparison) -> list[Check]:
 def show(console: Console, outcome: Outcome, truth: TruthComparison, verdicts: list[Check]) -> None:
     """Print the table per joint, the figures of the run, and the checks."""
     document, validation = outcome.result["document"], outcome.validation
-    table = Table(title="virtual UR10e: identified on one motion, judged on another", title_justify="left")
-    for heading in (
-        "joint",
-        "excitation\nRMS N·m",
-        "excitation\nrelative",
-        "second motion\nRMS N·m",
-        "second motion\nrelative",
-        "table - truth\nRMS N·m",
-        "table - truth\nrelative",
-    ):
-        table.add_column(heading, justify="left" if heading == "joint" else "right")
+    table = Table(
+        title="Virtual UR10e: torque residual [N·m] and relative to the torque, identified on motion 1, judged on "
+        "motion 2; served table against the plant's truth",
+        title_justify="left",
+    )
+    table.add_column("joint")
+    for heading in ("motion 1\nRMS", "\nrelative", "motion 2\nRMS", "\nrelative", "table\nerror", "\nrelative"):
+        table.add_column(heading, justify="right")
     train = document["train"]
     for joint, name in enumerate(document["model"]["joint_names"]):
         figures = (
@@ -93,7 +90,7 @@ def show(console: Console, outcome: Outcome, truth: TruthComparison, verdicts: l
             truth.rms[joint],
             truth.relative[joint],
         )
-        table.add_row(f"{joint + 1} {name}", *(f"{figure:.3f}" for figure in figures))
+        table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *(f"{figure:.3f}" for figure in figures))
     console.print(table)
     samples = sum(int(r["samples"]) for r in outcome.recordings.values())
     lost = sum(int(r["lost"]) + int(r["lapped"]) for r in outcome.recordings.values())

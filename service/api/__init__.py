@@ -1,0 +1,1 @@
+"""REST: thin routes over jobs, storage, devices and motion."""
