@@ -59,6 +59,7 @@ def latest_sample(status: DeviceStatus) -> SampleView | None:
         return None
     try:
         with RingReader.open(status.ring_path) as reader:
+            reader.read(reader.head, 0)  # loads the copying kernel, which takes a while in a fresh process
             block = reader.latest(1)
     except RingError:  # the host is being restarted, its ring is gone or not yet there
         return None

@@ -75,7 +75,8 @@ async def get_job(context: Context, job_id: str) -> JobView:
     if live is None or row.ended_at is not None:
         return view
     # What is stored lags a little behind what is going on.
-    return view.model_copy(update={"state": live.state, "phase": live.phase, "progress": live.progress})
+    present = {"state": JobState(live.state), "phase": live.phase, "progress": live.progress}
+    return view.model_copy(update=present)
 
 
 @router.post("/{job_id}/cancel", summary="Cancel a job", responses=problems(404, 409))

@@ -95,6 +95,7 @@ def _running_service(settings: Path, environment: dict[str, str], *, orderly: bo
     if orderly:
         assert code == 0, text
         assert "Traceback" not in text, text
+        assert "Warning" not in text, text
 
 
 def _announced_url(process: subprocess.Popen[str], log: Path) -> str:

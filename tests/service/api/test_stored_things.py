@@ -108,6 +108,7 @@ def test_job_is_accepted_followed_and_says_why_it_failed(client: httpx.Client, e
     assert client.post(f"{API}/jobs", json=body, headers=headers).json()["id"] == job["id"]
     other = client.post(f"{API}/jobs", json={**body, "duration": 2.0}, headers=headers)
     expect_problem(other, 409, "idempotency-key-reused")
+    assert client.get(f"{API}/jobs/{job['id']}").json()["state"] in ("queued", "running")
     updates = follow(client, job["id"])
     assert updates[-1]["state"] == "failed"
     assert updates[-1]["error"]["code"] == "not-streaming"
