@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI, Security
 
 from service.api.auth import Authentication, bearer
 from service.api.context import API_PREFIX, open_service
+from service.api.docs import install_docs
 from service.api.openapi import install_openapi, problems
 from service.api.problems import install_problem_handlers
 from service.api.requests import BodyLimit, RequestContext
@@ -55,6 +56,7 @@ def create_app(settings: Settings) -> FastAPI:
         version=version("dynid"),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         openapi_tags=TAGS,
+        docs_url=None,  # of install_docs, which needs no other host
         redoc_url=None,
         lifespan=lifespan,
         responses=problems(500),
@@ -62,6 +64,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_problem_handlers(app)
     _add_routes(app, settings)
     install_openapi(app)
+    install_docs(app)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(Authentication, key=lambda: app.state.context.api_key, metrics_public=settings.metrics_public)

@@ -17,11 +17,12 @@ from fastapi.security import HTTPBearer
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.api.docs import DOCS_PATH, ICON_PATH, SCRIPT_PATH, STYLE_PATH
 from service.api.problems import problem_response
 from service.settings import SHORTEST_KEY, ConfigurationError, Settings
 
 KEY_FILE = "api-key"
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", DOCS_PATH, SCRIPT_PATH, STYLE_PATH, ICON_PATH})
 METRICS_PATH = "/metrics"
 
 bearer = HTTPBearer(

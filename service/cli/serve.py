@@ -16,7 +16,4 @@ def serve(
     from service.api.server import serve as run
     from service.settings import load_settings
 
-    settings = load_settings(config)
-    if port is not None:
-        settings = settings.model_copy(update={"port": port})
-    run(settings)
+    run(load_settings(config, **({} if port is None else {"port": port})))

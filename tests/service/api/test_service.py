@@ -35,6 +35,15 @@ def test_open_paths_need_no_key(service: Any, path: str) -> None:
         assert client.get(path).status_code in (200, 503)
 
 
+def test_documentation_needs_no_other_host(service: Any) -> None:
+    with service.client(key=None) as client:
+        page = client.get("/docs").text
+        assets = re.findall(r'(?:src|href)="([^"]+)"', page)
+        assert len(assets) == 3
+        assert all(client.get(asset).status_code == 200 for asset in assets)
+        assert "http" not in page.replace("http-equiv", "")
+
+
 @pytest.mark.parametrize("path", [f"{API}/robots", "/metrics", f"{API}/nowhere", "/docs/../api/v1/robots"])
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic a key for the tests only", "Bearer"])
 def test_all_others_do(service: Any, expect_problem: Any, path: str, header: str | None) -> None:
