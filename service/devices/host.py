@@ -87,9 +87,9 @@ class Host:
         if self._control.state != "idle":
             with contextlib.suppress(DriverError):
                 await self._control.stop("the service has ended")
+        await asyncio.to_thread(self._acquisition.finish)  # reports go on meanwhile
         for task in self._tasks:
             task.cancel()
-        self._acquisition.finish()
 
     def _obey(self, command: Message) -> None:
         match command:

@@ -49,6 +49,7 @@ class HostLink:
         self._numbers = itertools.count(1)
         self._words: deque[str] = deque(maxlen=WORDS_KEPT)
         self._silence: float | None = None  # s, after which it was given up
+        self._hung_up = False  # the host, of itself
         threading.Thread(target=self._hear_words, name=f"{robot}-words", daemon=True).start()
 
     @classmethod
@@ -115,17 +116,18 @@ class HostLink:
                     self._silence = limit
                     return
                 if not received:
-                    return
+                    break
                 message = from_host.validate_json(received)
                 limit = SILENCE_LIMIT
                 if isinstance(message, Done | Failed):
                     self._answer(message)
                 else:
                     yield message
+        self._hung_up = True
 
-    async def close(self, *, orderly: bool) -> str:
-        """End the process (``orderly``: it has been told to) and return how it ended."""
-        if not orderly:
+    async def close(self) -> str:
+        """Wait for the end of a process that has hung up, end any other; return how it ended."""
+        if not self._hung_up:
             self._process.kill()
         try:
             await asyncio.to_thread(self._process.wait, EXIT_TIMEOUT)

@@ -232,7 +232,7 @@ class DeviceSupervisor:
         finally:
             self._link = None
             beat.cancel()
-            how = await link.close(orderly=self._closing.is_set())
+            how = await link.close()
         return how
 
     async def _rescue(self, how: str) -> None:
@@ -310,6 +310,8 @@ class DeviceSupervisor:
         if event.outcome == "faulted":
             self._fault = event.reason
             self._update(motion="faulted", motion_id=event.motion_id, reason=event.reason)
+        else:
+            self._update(motion="idle", motion_id=None)
         under_way, self._motion = self._motion, None
         if under_way is not None:
             under_way.events.put_nowait(event)

@@ -1,0 +1,138 @@
+"""A supervised robot, a short motion for it, and an independent eye on what it really does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.streaming.samples import STATUS_MOVING, STATUS_PROGRAM_RUNNING
+from drivers.contract import ConnectionLost
+from drivers.universal_robots.driver import UniversalRobotsDriver
+from drivers.virtual.process import VirtualUR10e
+from service.devices import Approach, DeviceSupervisor, MotionEvent, MotionRequest, MotionStarted
+from service.settings import RobotSettings
+
+HOME = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
+PERIOD = 1.2
+AUTHORITY = 60.0
+
+
+class Eye:
+    """Watches a robot over a connection of its own."""
+
+    def __init__(self, host: str) -> None:
+        self.driver = UniversalRobotsDriver(host, 500.0)
+        self._seen: tuple[int, int] = (0, 0)  # receive time, status
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        source = self.driver.source()
+        while not self._closing.is_set():
+            with contextlib.suppress(ConnectionLost):
+                source.connect()
+                while not self._closing.is_set():
+                    block = source.read(0.1)
+                    if block is not None:
+                        self._seen = int(block["receive_time"][-1]), int(block["status"][-1])
+        source.close()
+
+    async def until(self, *, moving: bool, seconds: float) -> float:
+        """Wait until fresh samples show motion, or rest without a program; return how long that took, s."""
+        begun = time.monotonic()
+        while True:
+            received, status = self._seen
+            fresh = time.monotonic_ns() - received < 100_000_000
+            if fresh and bool(status & (STATUS_MOVING if moving else STATUS_MOVING | STATUS_PROGRAM_RUNNING)) == moving:
+                return time.monotonic() - begun
+            if time.monotonic() - begun > seconds:
+                pytest.fail(f"after {seconds} s the robot is not {'moving' if moving else 'at rest'}")
+            await asyncio.sleep(0.005)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def eye(virtual_ur10e: VirtualUR10e) -> Iterator[Eye]:
+    """Afterwards the robot is as the next test expects it: released, at rest, without a program."""
+    with contextlib.closing(Eye(virtual_ur10e.host)) as eye:
+        yield eye
+        time.sleep(0.2)  # a protective stop cannot be released earlier
+        eye.driver.recover()
+        eye.driver.halt()
+
+
+@pytest.fixture
+def supervised(
+    virtual_ur10e: VirtualUR10e, tmp_path: Path
+) -> Callable[..., AbstractAsyncContextManager[DeviceSupervisor]]:
+    """Make a supervisor that is closed in the end; by default it streams and may move."""
+
+    @contextlib.asynccontextmanager
+    async def make(*, streaming: bool = True, **changes: Any) -> AsyncIterator[DeviceSupervisor]:
+        values = {"host": virtual_ur10e.host, "motion_enabled": True, "ring_seconds": 30.0} | changes
+        robot = RobotSettings(name="cell1", driver="universal_robots", model="ur10e", **values)
+        device = DeviceSupervisor(robot, tmp_path / "run")
+        await device.start()
+        try:
+            if streaming:
+                await device.wait_streaming(30.0)
+                device.set_authority(time.monotonic() + AUTHORITY)
+            yield device
+        finally:
+            await device.close()
+
+    return make
+
+
+@pytest.fixture
+def sway(tmp_path: Path) -> Callable[..., MotionRequest]:
+    """Make a request for a slow sway of joints 1, 3 and 6 from the home pose and back."""
+    t = np.arange(0.0, PERIOD + 1e-9, 0.002)
+    w = 2 * np.pi / PERIOD
+    joints = np.array([1.0, 0.0, 0.5, 0.0, 0.0, 1.0]) * 0.25
+    q = HOME + joints * (1 - np.cos(w * t))[:, None]
+    path = tmp_path / "sway.npz"
+    np.savez(path, t=t, q=q, qd=joints * w * np.sin(w * t)[:, None])
+
+    def make(motion_id: str = "sway", **changes: Any) -> MotionRequest:
+        values: dict[str, Any] = {
+            "trajectory": path,
+            "approach": Approach(speed=1.0, acceleration=2.0),
+            "start_tolerance": 0.01,
+            "tracking_limit": (0.1,) * 6,
+            "settle_time": 0.1,
+        }
+        return MotionRequest(motion_id=motion_id, **values | changes)
+
+    return make
+
+
+@pytest.fixture
+def follow() -> Callable[..., Any]:
+    """Play a motion to its end and return its events; ``during`` is called once, when it is under way."""
+
+    async def follow(
+        device: DeviceSupervisor, motion: MotionRequest, during: Callable[[], object] = lambda: None
+    ) -> list[MotionEvent]:
+        events: list[MotionEvent] = []
+        async for event in device.play(motion):
+            events.append(event)
+            if len(events) == 4:
+                during()
+        assert isinstance(events[0], MotionStarted)
+        return events
+
+    return follow
