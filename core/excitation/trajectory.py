@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -92,23 +91,3 @@ def uniform_grid(duration: float, period: float) -> Array:
             code="period-does-not-divide",
         )
     return np.linspace(0.0, duration, steps + 1)
-
-
-def trajectory_from_definition(definition: Mapping[str, Any]) -> Trajectory:
-    """Rebuild a trajectory from what its ``definition()`` returned.
-
-    Raises
-    ------
-    InputError
-        The family is unknown, a key is missing or unknown, or an array has the wrong shape.
-    """
-    from core.excitation.fourier import FourierQuintic  # noqa: PLC0415 - families build on this module
-
-    families = {FourierQuintic.family: FourierQuintic.from_definition}
-    family = definition.get("family")
-    if family not in families:
-        raise InputError(
-            f"unknown trajectory family {family!r}; known: {', '.join(sorted(families))}",
-            code="trajectory-family-unknown",
-        )
-    return families[family](definition)

@@ -6,7 +6,8 @@ import json
 from importlib import resources
 
 from core.errors import InputError
-from core.excitation.trajectory import Trajectory, trajectory_from_definition
+from core.excitation.definition import trajectory_from_definition
+from core.excitation.trajectory import Trajectory
 
 
 def catalogue_names() -> tuple[str, ...]:
