@@ -112,11 +112,14 @@ class ControllerState:
 class SampleSource(Protocol):
     """Every sample of the controller, in order, or an exact count of those that are missing.
 
-    One thread uses a source. It stays usable over lost connections: ``connect`` again, and the sequence
-    goes on with the samples missed in between counted as ``lost``.
+    One thread uses a source; ``state`` is for all. It stays usable over lost connections: ``connect`` again,
+    and the sequence goes on with the samples missed in between counted as ``lost``.
     """
 
-    state: ControllerState | None
+    @property
+    def state(self) -> ControllerState | None:
+        """What the newest sample says about the controller; None while not connected. For any thread."""
+        ...
 
     def connect(self) -> ControllerInfo:
         """Open the stream; raises `DriverError` with the reason when that fails."""

@@ -38,6 +38,7 @@ _TORQUE_OUTPUT = "actual_current_as_torque"
 _TORQUE_SINCE = (5, 23)
 
 _PROGRAM_RUNNING = 1 << 1  # of robot_status_bits
+_FIRST_SAFETY_STOP = 1 << 2  # of safety_status_bits: smaller are normal and reduced mode
 _SAFETY_BITS = (  # of safety_status_bits
     (1 << 2 | 1 << 4, STATUS_PROTECTIVE_STOP),  # protective stop, safeguard stop
     (1 << 5 | 1 << 6 | 1 << 7, STATUS_EMERGENCY_STOP),  # system, robot, any
@@ -109,13 +110,13 @@ def controller_state(record: Any) -> ControllerState:
 
 
 def _status(records: NDArray[np.void], target_qd: NDArray[np.float64]) -> NDArray[np.uint32]:
-    moving = (np.abs(target_qd) > MOVING_SPEED).any(axis=1)
+    moving = np.abs(target_qd).max(axis=1) > MOVING_SPEED
     status = moving * np.uint32(STATUS_MOVING)
-    running = (records["robot_status_bits"] & _PROGRAM_RUNNING) != 0
-    status |= running * np.uint32(STATUS_PROGRAM_RUNNING)
+    running = records["robot_status_bits"] & _PROGRAM_RUNNING
+    status[running != 0] |= STATUS_PROGRAM_RUNNING
     safety = records["safety_status_bits"]
-    if (safety > 3).any():  # anything but normal or reduced mode, which is rare
+    if safety.max() >= _FIRST_SAFETY_STOP:  # rare
         for bits, flag in _SAFETY_BITS:
-            status |= ((safety & bits) != 0) * np.uint32(flag)
+            status[(safety & bits) != 0] |= flag
     result: NDArray[np.uint32] = status
     return result

@@ -50,7 +50,9 @@ class SequenceCounter:
             self._follow_restart(int(periods[0]), float(stamps[0]), receive_time)
         self._new_connection = False
         sequence = periods + self._offset
-        lost = np.diff(sequence, prepend=self._sequence) - 1
+        lost = np.empty_like(sequence)
+        lost[0] = sequence[0] - self._sequence - 1
+        lost[1:] = np.diff(sequence) - 1
         smallest = int(lost.min())
         if smallest < -1:
             raise DriverProtocolError(f"RTDE: time stamps run backwards after {self._stamp:.4f} s")

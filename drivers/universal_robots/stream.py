@@ -45,10 +45,10 @@ class RtdeStreamReader:
     def __init__(self, host: str, rate_hz: float) -> None:
         self.host = host
         self.rate_hz = rate_hz
-        self.state: ControllerState | None = None
         self._socket: socket.socket | None = None
         self._decoder = rtde.Decoder()
         self._counter = SequenceCounter(rate_hz)
+        self._newest: np.void | None = None
         self._notices: list[str] = []
         self._early: list[rtde.Packet] = []  # came together with the answer to START
 
@@ -88,12 +88,18 @@ class RtdeStreamReader:
             if blocks:
                 return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
+    @property
+    def state(self) -> ControllerState | None:
+        """What the newest sample says about the controller; None while not connected."""
+        newest = self._newest
+        return None if newest is None else outputs.controller_state(newest)
+
     def take_notices(self) -> list[str]:
         notices, self._notices = self._notices, []
         return notices
 
     def close(self) -> None:
-        self.state = None
+        self._newest = None
         self._early = []
         if self._socket is not None:
             self._socket.close()
@@ -114,7 +120,7 @@ class RtdeStreamReader:
             fresh = lost >= 0
             records, sequence, lost = records[fresh], sequence[fresh], lost[fresh]
         if records.size:
-            self.state = outputs.controller_state(records[-1])
+            self._newest = records[-1]
         return outputs.samples(records, sequence, lost, now)
 
     def _note(self, packets: list[rtde.Packet]) -> None:

@@ -27,7 +27,6 @@ _STOPS = (
     (STATUS_PROTECTIVE_STOP, "protective-stop", "the controller reports a protective stop"),
     (STATUS_FAULT, "controller-fault", "the controller reports a safety fault"),
 )
-_STOPPED = STATUS_EMERGENCY_STOP | STATUS_PROTECTIVE_STOP | STATUS_FAULT
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,10 @@ class SampleWatch:
     def update(self, block: SampleBlock) -> None:
         """Take note of new samples; called by the acquisition thread."""
         now = time.monotonic()
-        self.pose = block["q"][-1]
-        self.status = int(np.bitwise_or.reduce(block["status"] & _STOPPED)) | int(block["status"][-1])
-        moving = block["status"][-1] & STATUS_MOVING or np.abs(block["qd"][-1]).max() > REST_SPEED
-        if moving:
+        newest = block[-1]  # a stop of the controller stays in all samples after it
+        self.pose = newest["q"]
+        self.status = int(newest["status"])
+        if self.status & STATUS_MOVING or np.abs(newest["qd"]).max() > REST_SPEED:
             self._last_moving = now
         self._last_sample = now
         if self._limit is not None:
