@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.estimators.joint_factors import JointFactors
+from core.estimators.observations import Observations
 
 Array = NDArray[np.float64]
 
@@ -19,12 +20,14 @@ Array = NDArray[np.float64]
 class Estimator(ABC):
     """An estimator of parameters that torques are linear in.
 
-    After ``fit`` or ``fit_factors``:
+    After ``fit`` or ``fit_observations``:
 
     coef_ : (p,) parameters.
-    covariance_ : (p, p) of the parameters, for residuals that are white and independent between joints.
+    covariance_ : (p, p) of the parameters, for residuals that are white; see ``coloured_covariance``.
     residual_std_ : (n,) standard deviation of the residual of each joint, degrees of freedom accounted for.
     weights_ : (n,) what the rows of each joint were multiplied by.
+    maps_ : (n, p, p); a torque error e of joint j in a sample with columns x (p,) moves the estimate by
+        ``maps_[j] @ x * e``.
     n_rows_ : samples per joint.
     n_iter_ : solutions computed.
     condition_number_ : of the observation matrix, all joints together, unweighted.
@@ -35,14 +38,15 @@ class Estimator(ABC):
     covariance_: Array
     residual_std_: Array
     weights_: Array
+    maps_: Array
     n_rows_: int
     n_iter_: int
     condition_number_: float
     normalised_condition_number_: float
 
     @abstractmethod
-    def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
-        """Estimate from accumulated observations; ``names`` (p,) are used in errors.
+    def fit_observations(self, observations: Observations) -> Self:
+        """Estimate from rows that can be read repeatedly.
 
         Raises
         ------
@@ -58,13 +62,20 @@ class Estimator(ABC):
         InputError
             A shape is wrong.
         IdentificationError
-            As ``fit_factors``.
+            As ``fit_observations``.
         """
-        return self.fit_factors(JointFactors.of(X, y), names)
+        return self.fit_observations(Observations.of(X, y, names))
 
     def predict(self, X: Array) -> Array:
         """Return torques (samples, n) for a regressor X (samples, n, p)."""
         return np.asarray(X @ self.coef_)
+
+    def influence(self, columns: Array, residual: Array) -> Array:
+        """Return by how much the errors of each sample move the estimate (m, p), to first order.
+
+        columns are (m, n, p), residual is (m, n).
+        """
+        return np.asarray(sum((columns[:, j] * residual[:, j, None]) @ m.T for j, m in enumerate(self.maps_)))
 
     def get_params(self) -> dict[str, Any]:
         """Return the constructor's parameters."""
@@ -88,3 +99,14 @@ class Estimator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+
+
+class FactorEstimator(Estimator):
+    """An estimator that needs no more of the rows than their R factors, so any number of them."""
+
+    @abstractmethod
+    def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
+        """Estimate from accumulated rows; ``names`` (p,) are used in errors, which are as there."""
+
+    def fit_observations(self, observations: Observations) -> Self:
+        return self.fit_factors(observations.factors, observations.names)

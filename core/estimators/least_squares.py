@@ -9,37 +9,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import IdentificationError
-from core.estimators.estimator import Estimator
-from core.estimators.identifiability import undetermined
+from core.estimators.estimator import FactorEstimator
 from core.estimators.joint_factors import JointFactors
+from core.estimators.linear import check_determined, condition_numbers, least_deviation, residual_std, solve
 
 Array = NDArray[np.float64]
 
-_SINGULAR = 1e10
-"""Condition number, columns normalised, from which rounding decides on parameters."""
-_EXACT = 1e-10
-"""A joint is never trusted to more than this share of the torque: noise-free data have no variance."""
 
-
-class OrdinaryLeastSquares(Estimator):
+class OrdinaryLeastSquares(FactorEstimator):
     """Least squares with all joints weighted alike."""
 
     def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
-        matrix, _ = factors.stacked()
-        _check_determined(matrix, factors.n_rows * factors.n_joints, names)
+        check_determined(factors, names)
         self.weights_ = np.ones(factors.n_joints)
-        self.coef_, inverse = _solve(*factors.stacked())
+        self.coef_, inverse = solve(*factors.stacked())
         squared = factors.squared_residuals(self.coef_)
         freedom = factors.n_rows * factors.n_joints - factors.n_parameters
         self.covariance_ = inverse * float(np.sum(squared)) / max(freedom, 1)
-        self.residual_std_ = _residual_std(squared, factors)
+        self.residual_std_ = residual_std(squared, factors)
+        self.maps_ = np.tile(inverse, (factors.n_joints, 1, 1))
         self.n_rows_ = factors.n_rows
         self.n_iter_ = 1
-        self.condition_number_, self.normalised_condition_number_ = _condition_numbers(matrix)
+        self.condition_number_, self.normalised_condition_number_ = condition_numbers(factors.stacked()[0])
         return self
 
 
-class WeightedLeastSquares(Estimator):
+class WeightedLeastSquares(FactorEstimator):
     """Least squares with each joint weighted by the inverse of its residual's variance, iterated.
 
     Source: Gautier and Poignet 2001.
@@ -55,14 +50,13 @@ class WeightedLeastSquares(Estimator):
         self.max_iterations = max_iterations
 
     def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
-        matrix, effort = factors.stacked()
-        _check_determined(matrix, factors.n_rows * factors.n_joints, names)
-        floor = _EXACT * max(float(np.linalg.norm(effort)) / np.sqrt(factors.n_rows), np.finfo(float).tiny)
+        check_determined(factors, names)
+        floor = least_deviation(factors)
         weights = np.ones(factors.n_joints)
         for iteration in range(1, self.max_iterations + 1):
             self.n_iter_ = iteration
-            coef, inverse = _solve(*factors.stacked(weights))
-            deviation = np.maximum(_residual_std(factors.squared_residuals(coef), factors), floor)
+            coef, inverse = solve(*factors.stacked(weights))
+            deviation = np.maximum(residual_std(factors.squared_residuals(coef), factors), floor)
             change = float(np.abs(deviation * weights - 1.0).max())
             if change < self.tolerance:
                 break
@@ -76,45 +70,7 @@ class WeightedLeastSquares(Estimator):
         self.weights_ = weights
         self.coef_, self.covariance_ = coef, inverse
         self.residual_std_ = deviation
+        self.maps_ = weights[:, None, None] ** 2 * inverse
         self.n_rows_ = factors.n_rows
-        self.condition_number_, self.normalised_condition_number_ = _condition_numbers(matrix)
+        self.condition_number_, self.normalised_condition_number_ = condition_numbers(factors.stacked()[0])
         return self
-
-
-def _solve(matrix: Array, effort: Array) -> tuple[Array, Array]:
-    """Return the least-squares solution (p,) and the inverse (p, p) of the normal matrix."""
-    size = np.linalg.norm(matrix, axis=0)
-    orthogonal, triangle = np.linalg.qr(matrix / size)
-    inverse_triangle = np.linalg.inv(triangle) / size[:, None]
-    return inverse_triangle @ (orthogonal.T @ effort), inverse_triangle @ inverse_triangle.T
-
-
-def _residual_std(squared: Array, factors: JointFactors) -> Array:
-    freedom = factors.n_rows - factors.n_parameters / factors.n_joints
-    return np.asarray(np.sqrt(squared / max(freedom, 1.0)))
-
-
-def _condition_numbers(matrix: Array) -> tuple[float, float]:
-    normalised = matrix / np.linalg.norm(matrix, axis=0)
-    return float(np.linalg.cond(matrix)), float(np.linalg.cond(normalised))
-
-
-def _check_determined(matrix: Array, rows: int, names: Sequence[str] | None) -> None:
-    """Refuse observations that leave parameters undetermined, and name those."""
-    parameters = matrix.shape[1]
-    labels = list(names) if names is not None else [f"parameter {i + 1}" for i in range(parameters)]
-    if rows < parameters:
-        raise IdentificationError(
-            f"{rows} torque samples cannot determine {parameters} parameters; record longer",
-            code="too-few-samples",
-        )
-    size = np.linalg.norm(matrix, axis=0)
-    absent = [label for label, length in zip(labels, size, strict=True) if length == 0.0]
-    weak = absent or undetermined(matrix / size, labels, _SINGULAR)
-    if weak:
-        why = "never act in these data" if absent else "cannot be told apart by these data"
-        raise IdentificationError(
-            f"{', '.join(weak)} {why}: the motion does not excite them; let all joints move, and in more varied ways",
-            code="rank-deficient",
-            parameters=weak,
-        )

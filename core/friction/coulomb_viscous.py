@@ -28,6 +28,7 @@ class CoulombViscous:
 
     name: ClassVar[str] = "coulomb_viscous"
     parameter_names: ClassVar[tuple[str, ...]] = ("fc", "fv", "b")
+    nonnegative: ClassVar[tuple[str, ...]] = ("fc", "fv")
 
     def columns(self, motion: JointMotion, joint: int, *, smooth: bool) -> Array:
         """Return (N, 3): sign of the velocity, velocity, one."""

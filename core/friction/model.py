@@ -31,6 +31,11 @@ class FrictionTerm(Protocol):
         """Names (k,) of the linear parameters, without the joint's number."""
         ...
 
+    @property
+    def nonnegative(self) -> tuple[str, ...]:
+        """Those of ``parameter_names`` that cannot be negative, since friction takes energy away."""
+        ...
+
     def columns(self, motion: JointMotion, joint: int, *, smooth: bool) -> Array:
         """Return (N, k): the torque of ``joint`` (from 0) per unit of each parameter.
 
@@ -59,6 +64,13 @@ class FrictionModel:
         """Names (k,) of all parameters, joint by joint: ``fc1``, ``fv1``, ``b1``, ``fc2``, ..."""
         return tuple(
             f"{name}{j}" for j, terms in enumerate(self.joints, 1) for term in terms for name in term.parameter_names
+        )
+
+    @property
+    def nonnegative(self) -> tuple[str, ...]:
+        """Those of ``names`` that cannot be negative."""
+        return tuple(
+            f"{name}{j}" for j, terms in enumerate(self.joints, 1) for term in terms for name in term.nonnegative
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics.base_parameters import BaseParameters, reduce_to_base
 from core.errors import IdentificationError, InputError
-from core.estimators import Estimator, JointFactors, make_estimator
+from core.estimators import Block, Estimator, Observations, ParameterStructure, make_estimator
 from core.estimators.identifiability import undetermined
 from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
@@ -277,8 +277,7 @@ def identify(
     chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
     if not train:
         raise InputError("there is no recording to estimate from", code="recordings-missing")
-    for recording in (*train, *validate):
-        _check_joints(recording, model)
+    train, validate = ([_for_joints_of(model, recording) for recording in group] for group in (train, validate))
     effort = choose_effort(model, train, gains)
     preparations = []
     for i, recording in enumerate(train):
@@ -286,9 +285,10 @@ def identify(
         _report(progress, "preparing signals", (i + 1) / len(train))
     segments = [segment for preparation in preparations for segment in preparation.segments]
     _check_motion(segments, model, moving_threshold)
-    factors = _accumulate(torque_model, segments, progress)
+    observations = _observations(torque_model, segments, progress)
+    factors = observations.factors
     _report(progress, "estimating", 0.0)
-    chosen.fit_factors(factors, torque_model.names)
+    chosen.fit_observations(observations)
     _report(progress, "estimating", 1.0)
     ill = chosen.condition_number_ > MAX_CONDITION_NUMBER
     motions = [
@@ -327,18 +327,25 @@ def identify(
 
 
 def _prepared(recording: Recording, model: SerialChain, effort: Effort, settings: SignalSettings) -> Preparation:
-    _check_joints(recording, model)
+    recording = _for_joints_of(model, recording)
     return prepare(recording, effort.of(recording), settings)
 
 
-def _accumulate(model: TorqueModel, segments: Sequence[Segment], progress: Progress | None) -> JointFactors:
-    factors = JointFactors(model.chain.n_joints, len(model.names))
+def _observations(model: TorqueModel, segments: Sequence[Segment], progress: Progress | None) -> Observations:
     total = sum(segment.n_rows for segment in segments)
-    for segment in segments:
-        for columns, effort in model.observations(segment):
-            factors.add(columns, effort)
-            _report(progress, "reading motion", factors.n_rows / total)
-    return factors
+    read = 0
+
+    def blocks() -> Iterator[Block]:
+        nonlocal read
+        for motion, segment in enumerate(segments):
+            for columns, effort in model.observations(segment):
+                yield Block(columns, effort, motion)
+                if read < total:  # later passes are part of estimating
+                    read += len(effort)
+                    _report(progress, "reading motion", read / total)
+
+    structure = ParameterStructure(model.chain, model.base, model.nonnegative)
+    return Observations(model.names, model.chain.n_joints, blocks, structure=structure)
 
 
 def _compared(segment: Segment, predicted: Array, moving_threshold: float) -> PredictedMotion:
@@ -351,12 +358,15 @@ def _compared(segment: Segment, predicted: Array, moving_threshold: float) -> Pr
     )
 
 
-def _check_joints(recording: Recording, model: SerialChain) -> None:
+def _for_joints_of(model: SerialChain, recording: Recording) -> Recording:
+    """Return the recording with its joints in the model's order, by name where the file names them."""
+    recording = recording.for_joints(model.joint_names)
     if recording.n_joints != model.n_joints:
         raise InputError(
             f"{recording.name}: it is of {recording.n_joints} joints, {model.name} has {model.n_joints}",
             code="joint-count-differs",
         )
+    return recording
 
 
 def _check_motion(segments: Sequence[Segment], model: SerialChain, moving_threshold: float) -> None:

@@ -43,6 +43,12 @@ class TorqueModel:
         """Names (p,) of all parameters: base first, then friction."""
         return self.base.base_names + self.friction.names
 
+    @property
+    def nonnegative(self) -> tuple[int, ...]:
+        """Indices of the parameters that physics forbids to be negative."""
+        start, forbidden = self.base.count, set(self.friction.nonnegative)
+        return tuple(start + i for i, name in enumerate(self.friction.names) if name in forbidden)
+
     def torque(self, motion: JointMotion, parameters: Array, *, smooth: bool = False) -> Array:
         """Return torques (N, n) for parameters (p,) in the order of ``names``; ``smooth`` without jumps."""
         if np.shape(parameters) != (len(self.names),):
