@@ -92,7 +92,7 @@ def from_targets(recordings: Sequence[Recording]) -> DriveGains:
 
 
 def _target_velocity(recording: Recording) -> Array:
-    return recording.qd if recording.target_qd is None else recording.target_qd
+    return recording.rates() if recording.target_qd is None else recording.target_qd
 
 
 def _at_rest(recording: Recording) -> NDArray[np.bool_]:

@@ -23,7 +23,7 @@ from core.recordings.recording import Recording
 from core.streaming.samples import SampleBlock
 
 FORMAT_VERSION = "1"
-OPTIONAL_SIGNALS = ("current", "torque", "target_q", "target_qd", "target_current", "target_torque")
+OPTIONAL_SIGNALS = ("qd", "current", "torque", "target_q", "target_qd", "target_current", "target_torque")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_mcap(path: Path, rows: tuple[int, int] | None = None, *, allow_truncate
         if not 1 <= first < last <= samples.size:
             raise RecordingError(f"{path}: rows {first}-{last} do not lie within 1-{samples.size} with first < last")
         samples = samples[first - 1 : last]
-    signals = {name: np.ascontiguousarray(samples[name]) for name in Recording.SIGNALS}
+    signals: dict[str, Any] = {name: np.ascontiguousarray(samples[name]) for name in Recording.SIGNALS}
     absent = {name for name in OPTIONAL_SIGNALS if np.isnan(signals[name]).all()}
     provenance = {"path": str(path), "format": "mcap", "sha256": stored.sha256, **stored.facts}
     if rows is not None:

@@ -124,6 +124,7 @@ def prepare(recording: Recording, effort: Array, settings: SignalSettings) -> Pr
         "grid_rate": grid_rate,
         "decimation": multiple,
         "interpolation": {"kinematics": "cubic spline", "torque": "linear"},
+        "velocity": _source_of_velocity(recording, settings),
         "differentiation": "central difference, 7 points",
         "trimmed_per_end": trim,
         "gaps": gaps,
@@ -143,7 +144,7 @@ def cut_before_stop(recording: Recording, margin: float, *, moving_threshold: fl
     RecordingError
         No joint ever moves, or hardly anything would be left.
     """
-    moving = np.flatnonzero(np.abs(recording.qd).max(axis=1) > moving_threshold)
+    moving = np.flatnonzero(np.abs(recording.rates()).max(axis=1) > moving_threshold)
     if not moving.size:
         raise RecordingError(
             f"{recording.name}: no joint moves faster than {moving_threshold:g} rad/s; there is no stop to cut before",
@@ -152,6 +153,12 @@ def cut_before_stop(recording: Recording, margin: float, *, moving_threshold: fl
     last = int(np.searchsorted(recording.t, recording.t[moving[-1]] - margin, side="right"))
     shortened = recording.rows(1, last)
     return replace(shortened, provenance={**shortened.provenance, "stop_margin": margin})
+
+
+def _source_of_velocity(recording: Recording, settings: SignalSettings) -> str:
+    if recording.qd is None:
+        return "differentiated: the recording has none"
+    return settings.velocity
 
 
 def _check_rate(recording: Recording, own_rate: float, settings: SignalSettings) -> None:
@@ -198,7 +205,7 @@ def _segment(
     smooth = ZeroPhaseButterworth(settings.order, settings.kinematic_cutoff, low_pass.rate)
     q = smooth.apply(CubicSpline(t, recording.q[piece])(grid))
     differentiated = central_difference(q, period)
-    if settings.velocity == "measured":
+    if settings.velocity == "measured" and recording.qd is not None:
         qd = smooth.apply(CubicSpline(t, recording.qd[piece])(grid))
         _check_velocity(recording, qd[trim:-trim], differentiated[trim:-trim])
     else:
