@@ -3,35 +3,83 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from core.errors import InputError
+from core.recordings.column_map import ColumnMap
 from core.recordings.recording import Recording
 
-__all__ = ["FORMATS", "Recording", "parse_source", "read"]
+__all__ = ["FORMATS", "WRITABLE_FORMATS", "ColumnMap", "Recording", "parse_source", "read", "write"]
 
 Rows = tuple[int, int]
 
+# Only the format in use is loaded: some need packages that are not always there.
 
-def _read_ur_log(path: Path, rows: Rows | None, repair: bool) -> Recording:
-    from core.recordings.ur_log import read_ur_log  # noqa: PLC0415 - only the format in use is loaded
 
+def _read_ur_log(path: Path, rows: Rows | None, columns: ColumnMap, repair: bool) -> Recording:
+    from core.recordings.ur_log import read_ur_log  # noqa: PLC0415
+
+    _refuse_columns(columns, "ur-log", "its columns are fixed; other CSV files are read as csv")
     return read_ur_log(path, rows, repair=repair)
 
 
-def _read_mcap(path: Path, rows: Rows | None, repair: bool) -> Recording:
+def _read_mcap(path: Path, rows: Rows | None, columns: ColumnMap, repair: bool) -> Recording:
+    from core.recordings.ros_files import holds_joint_states, read_mcap_joint_states  # noqa: PLC0415
+
+    if holds_joint_states(path):
+        return read_mcap_joint_states(path, rows, columns=columns, repair=repair)
+
     from core.recordings.mcap_log import read_mcap  # noqa: PLC0415
 
+    _refuse_columns(columns, "mcap", "it is a recording of this project, whose signals are known")
     return read_mcap(path, rows, allow_truncated=repair)
 
 
-_READERS: dict[str, Callable[[Path, Rows | None, bool], Recording]] = {
+def _read_rosbag(path: Path, rows: Rows | None, columns: ColumnMap, repair: bool) -> Recording:
+    from core.recordings.ros_files import read_rosbag  # noqa: PLC0415
+
+    return read_rosbag(path, rows, columns=columns, repair=repair)
+
+
+def _read_csv(path: Path, rows: Rows | None, columns: ColumnMap, repair: bool) -> Recording:
+    from core.recordings.csv_file import read_csv  # noqa: PLC0415
+
+    return read_csv(path, rows, columns=columns, repair=repair)
+
+
+def _read_npz(path: Path, rows: Rows | None, columns: ColumnMap, repair: bool) -> Recording:
+    from core.recordings.array_files import read_npz  # noqa: PLC0415
+
+    return read_npz(path, rows, columns=columns, repair=repair)
+
+
+def _read_hdf5(path: Path, rows: Rows | None, columns: ColumnMap, repair: bool) -> Recording:
+    from core.recordings.array_files import read_hdf5  # noqa: PLC0415
+
+    return read_hdf5(path, rows, columns=columns, repair=repair)
+
+
+def _read_parquet(path: Path, rows: Rows | None, columns: ColumnMap, repair: bool) -> Recording:
+    from core.recordings.array_files import read_parquet  # noqa: PLC0415
+
+    return read_parquet(path, rows, columns=columns, repair=repair)
+
+
+_READERS: dict[str, Callable[[Path, Rows | None, ColumnMap, bool], Recording]] = {
     "ur-log": _read_ur_log,
     "mcap": _read_mcap,
+    "rosbag": _read_rosbag,
+    "csv": _read_csv,
+    "npz": _read_npz,
+    "hdf5": _read_hdf5,
+    "parquet": _read_parquet,
 }
 
 FORMATS: tuple[str, ...] = tuple(_READERS)
+
+WRITABLE_FORMATS: tuple[str, ...] = ("mcap", "csv", "npz", "hdf5", "parquet")
 
 
 def read(
@@ -39,22 +87,27 @@ def read(
     format: str,
     rows: Rows | None = None,
     *,
+    columns: ColumnMap | Mapping[str, Any] | str | Path | None = None,
     repair: bool = False,
 ) -> Recording:
     """Read a recording.
 
     Parameters
     ----------
-    format : one of ``FORMATS``.
+    format : one of ``FORMATS``. ``mcap`` is a recording of this project or any with JointState messages, ``rosbag`` a
+        ROS 2 bag (folder, ``.db3`` or ``.mcap``) with JointState messages.
     rows : first and last sample, 1-based and inclusive; all by default.
-    repair : drop what is torn at the end of the file instead of refusing it; the provenance counts it.
+    columns : which columns are which signals, in which units: a column map (see ``core.recordings.column_map``), as a
+        mapping or as a TOML or JSON file. By default the names this project itself writes, in SI units.
+    repair : drop what is torn at the end of the file, not finite or out of time order instead of refusing it; the
+        provenance says what was dropped.
 
     Raises
     ------
     RecordingError
-        The file is missing, torn, foreign or holds no usable recording.
+        The file is missing, torn, foreign or holds no usable recording; the code says which.
     InputError
-        The format is unknown.
+        The format is unknown, or the column map is invalid.
     """
     if format not in _READERS:
         raise InputError(
@@ -62,7 +115,32 @@ def read(
             code="recording-format-unknown",
             format=format,
         )
-    return _READERS[format](Path(path), rows, repair)
+    return _READERS[format](Path(path), rows, ColumnMap.of(columns), repair)
+
+
+def write(recording: Recording, path: str | Path, format: str, *, overwrite: bool = False) -> None:
+    """Write a recording to a file that ``read`` reads back, in SI units.
+
+    Parameters
+    ----------
+    format : one of ``WRITABLE_FORMATS``.
+
+    Raises
+    ------
+    RecordingError
+        There is such a file already (code ``recording-exists``), or it cannot be written (``recording-unwritable``).
+    InputError
+        The format is unknown or cannot be written.
+    """
+    from core.recordings.writing import write_recording  # noqa: PLC0415
+
+    if format not in WRITABLE_FORMATS:
+        raise InputError(
+            f"recordings cannot be written as {format!r}; there are {', '.join(WRITABLE_FORMATS)}",
+            code="recording-format-unknown",
+            format=format,
+        )
+    write_recording(recording, Path(path), format, overwrite=overwrite)
 
 
 def parse_source(source: str) -> tuple[Path, Rows | None]:
@@ -84,3 +162,8 @@ def parse_source(source: str) -> tuple[Path, Rows | None]:
             source=source,
         )
     return Path(path), (int(first), int(last))
+
+
+def _refuse_columns(columns: ColumnMap, format: str, why: str) -> None:
+    if columns != ColumnMap():
+        raise InputError(f"format {format} takes no column map: {why}", code="column-map-invalid", format=format)

@@ -102,6 +102,11 @@ class Recording:
         """Time between the first and the last sample, s."""
         return float(self.t[-1] - self.t[0])
 
+    def present(self) -> dict[str, Array]:
+        """Return the signals (N, n) that were recorded, by name."""
+        signals = {name: getattr(self, name) for name in self.SIGNALS}
+        return {name: value for name, value in signals.items() if value is not None}
+
     def rates(self) -> Array:
         """Return ``qd`` (N, n), or the difference quotient of ``q`` where there is none.
 
