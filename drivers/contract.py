@@ -151,7 +151,7 @@ class ApproachSpeed:
 
 @dataclass(frozen=True)
 class MotionFinish:
-    """How a motion ended. ``late_cycles`` were sent after their cycle had passed.
+    """How a motion ended: ``cycles`` commands were sent, ``late_cycles`` cycles passed without one.
 
     ``period_ms`` holds the 50th, 99th and 100th percentile of the time between commands.
     """

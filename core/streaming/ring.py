@@ -147,7 +147,7 @@ class RingWriter:
         """
         if n_joints < 1 or capacity < 1:
             raise RingError(f"a ring needs joints and capacity, got {n_joints} joints x {capacity} samples")
-        epoch = secrets.randbits(64)
+        epoch = secrets.randbits(53)  # survives JSON readers that know only doubles
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         draft = Path(name)
         try:
@@ -302,8 +302,7 @@ class RingReader:
         head = self.head
         if not 0 <= position <= head:
             raise RingError(
-                f"{self.path}: position {position} is not within 0..{head}; positions start again with "
-                "every new epoch",
+                f"{self.path}: position {position} is not within 0..{head}; positions start again with every new epoch",
                 code="ring-position",
                 position=position,
                 head=head,

@@ -42,8 +42,9 @@ class Orders:
     def start(self) -> None:
         threading.Thread(target=self._listen, name="orders", daemon=True).start()
 
-    def parent_died(self, *_: object) -> None:
-        self.stop = self.stop or StopOrder("the device host is gone", immediately=False)
+    def end(self, reason: str) -> None:
+        """Stop the robot, unless a stop was ordered before."""
+        self.stop = self.stop or StopOrder(reason, immediately=False)
 
     def _listen(self) -> None:
         for line in self._lines:
@@ -52,7 +53,7 @@ class Orders:
                 self.proceed.set()
             elif order["command"] == "stop":
                 self.stop = StopOrder(order["reason"], order["immediately"])
-        self.parent_died()
+        self.end("the device host is gone")
         time.sleep(ORPHAN_TIMEOUT)  # an orderly end takes this thread with it; otherwise:
         with contextlib.suppress(DriverError), Dashboard(self._host) as dashboard:
             dashboard.stop()
@@ -94,10 +95,10 @@ def main() -> None:
     outputs = Outputs()
     order = MotionOrder.from_line(sys.stdin.readline())
     orders = Orders(sys.stdin, order.host)
-    signal.signal(signal.SIGTERM, orders.parent_died)
+    signal.signal(signal.SIGTERM, lambda *_: orders.end("the motion process was told to end"))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != order.parent:  # it died before the line above
-        orders.parent_died()
+        orders.end("the device host is gone")
     orders.start()
     try:
         playback = Playback(order, orders, outputs)  # kept: the vendor's destructor takes half a second

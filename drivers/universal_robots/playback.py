@@ -36,7 +36,7 @@ APPROACH_DECELERATION = 2.0  # rad/s²
 SERVO_DECELERATION = 10.0  # m/s² of the tool, the vendor's default
 WATCHDOG_HZ = 10.0  # the controller stops the program when it hears less often from here
 KICK_PERIOD = 0.02  # s between kicks while nothing else is sent
-LONGEST_STALL = 0.1  # s that may pass between two commands: longer, and catching up would be a jump
+LONGEST_STALL = 0.1  # s that may pass between two commands
 MOVE_START_TIMEOUT = 2.0  # s until an approach must have begun
 PROGRESS_PERIOD = 0.1  # s
 PRIORITY = 40  # of SCHED_FIFO
@@ -141,6 +141,10 @@ class Playback:
                 joint=joint + 1,
             )
         check_ready(self._order.host)
+        with _realtime_priority():  # from here on, so that the client's own thread inherits it
+            return self._play()
+
+    def _play(self) -> MotionFinish:
         self._connect()
         self._outputs.send_event("accepted")
         try:
@@ -218,37 +222,35 @@ class Playback:
             time.sleep(KICK_PERIOD)
 
     def _follow(self) -> None:
-        """Command the pose that is due, every cycle, at absolute times; a late cycle does not delay the next.
+        """Command one pose per cycle, at absolute times.
 
-        A stop that leaves time slows the motion down along its own, checked, path.
+        A cycle that was missed delays the rest of the path, since to catch up would be a jump. A stop that
+        leaves time slows the motion down along its own, checked, path.
         """
         end = self._path.duration + self._order.settle_time
-        with _realtime_priority():
-            begun = time.monotonic()
-            cycle = shown = 0
-            path_time, stopping = 0.0, 0.0
-            while True:
-                time.sleep(max(0.0, begun + cycle * self._period - time.monotonic()))
-                self._check_connection()  # first: a new connection takes so long that it looks like a stall
-                due = self._due_cycle(begun, cycle)
-                steps, cycle = due - cycle + (cycle > 0), due
-                pace = 1.0
-                if self._orders.stop is not None:
-                    if self._orders.stop.immediately or stopping >= STOP_RAMP:
-                        raise Stopped
-                    stopping += steps * self._period
-                    pace = 0.5 * (1.0 + math.cos(math.pi * min(1.0, stopping / STOP_RAMP)))
-                path_time += pace * steps * self._period
-                self._servo(path_time)
-                if path_time >= end:
-                    return
-                if path_time >= shown * PROGRESS_PERIOD:
-                    shown = int(path_time / PROGRESS_PERIOD) + 1
-                    self._outputs.send_event("progress", time=min(path_time, self._path.duration))
-                cycle += 1
+        due = time.monotonic()
+        path_time = stopping = 0.0
+        shown = 0
+        while True:
+            time.sleep(max(0.0, due - time.monotonic()))
+            self._check_connection()  # first: a new connection takes so long that it looks like a stall
+            due += self._missed(due) + self._period
+            pace = 1.0
+            if self._orders.stop is not None:
+                if self._orders.stop.immediately or stopping >= STOP_RAMP:
+                    raise Stopped
+                stopping += self._period
+                pace = 0.5 * (1.0 + math.cos(math.pi * min(1.0, stopping / STOP_RAMP)))
+            self._servo(path_time)
+            if path_time >= end:
+                return
+            if path_time >= shown * PROGRESS_PERIOD:
+                shown = int(path_time / PROGRESS_PERIOD) + 1
+                self._outputs.send_event("progress", time=min(path_time, self._path.duration))
+            path_time += pace * self._period
 
-    def _due_cycle(self, begun: float, cycle: int) -> int:
-        """Return the cycle that is due now, ``cycle`` or a later one; a command long overdue is a failure."""
+    def _missed(self, due: float) -> float:
+        """Return the time of the cycles that passed unused since ``due``, s; too many are a failure."""
         now = time.monotonic()
         if self._sent and now - self._sent[-1] > LONGEST_STALL:
             stall = 1e3 * (now - self._sent[-1])
@@ -256,11 +258,9 @@ class Playback:
                 f"no command could be sent for {stall:.0f} ms; this machine is too busy to move a robot",
                 "motion-too-late",
             )
-        due = int((now - begun) / self._period)
-        if due <= cycle:
-            return cycle
-        self._late += 1
-        return due
+        missed = int((now - due) / self._period)
+        self._late += missed
+        return missed * self._period
 
     def _check_connection(self) -> None:
         """Refuse to go on over a new connection: the client makes one, uploads its program again and would

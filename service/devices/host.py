@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
@@ -40,6 +41,7 @@ from service.devices.motion_control import MotionControl
 from service.devices.watch import SampleWatch
 
 REPORT_PERIOD = 0.1  # s
+SMALLEST_RING = 2048  # samples: more than can arrive at once after this process was held up
 CANNOT_START = 2  # exit code; the reason is the last line of stderr
 
 _log = logging.getLogger("service.devices.host")
@@ -88,8 +90,10 @@ class Host:
             with contextlib.suppress(DriverError):
                 await self._control.stop("the service has ended")
         await asyncio.to_thread(self._acquisition.finish)  # reports go on meanwhile
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _obey(self, command: Message) -> None:
         match command:
@@ -117,7 +121,8 @@ class Host:
         while True:
             self._send(self._status())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), REPORT_PERIOD)
+                async with asyncio.timeout(REPORT_PERIOD):
+                    await self._changed.wait()
             self._changed.clear()
 
     def _status(self) -> Report:
@@ -178,7 +183,7 @@ async def serve(link: socket.socket) -> None:
     if not isinstance(configuration, Configure):
         raise DynidError("the service did not begin with a configuration")
     driver = driver_named(configuration.driver)(configuration.host, configuration.rate_hz)
-    capacity = round(configuration.ring_seconds * configuration.rate_hz)
+    capacity = max(SMALLEST_RING, round(configuration.ring_seconds * configuration.rate_hz))
     with RingWriter.create(configuration.ring_path, driver.capabilities.n_joints, capacity) as ring:
         await Host(configuration, driver, ring, writer).run(reader)
         ring.unlink()
@@ -200,6 +205,8 @@ def main() -> None:
     descriptor = arguments.parse_args().link
     os.set_inheritable(descriptor, False)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    for ending in (signal.SIGINT, signal.SIGTERM):  # sent to all processes of the service alike; it decides
+        signal.signal(ending, signal.SIG_IGN)
     threading.excepthook = lambda failure: _end_at_once(f"{failure.thread}", failure.exc_value)
     try:
         asyncio.run(serve(socket.socket(fileno=descriptor)))

@@ -111,7 +111,8 @@ class HostLink:
         with contextlib.suppress(ConnectionError):
             while True:
                 try:
-                    received = await asyncio.wait_for(self._reader.readline(), limit)
+                    async with asyncio.timeout(limit):
+                        received = await self._reader.readline()
                 except TimeoutError:
                     self._silence = limit
                     return

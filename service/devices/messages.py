@@ -99,8 +99,8 @@ class MotionProgress(Message):
 class MotionFinished(Message):
     """The last event of a motion; ``max_tracking_error`` (rad) is per joint, empty when it never started.
 
-    ``late_cycles`` of ``cycles`` commands left after their cycle had passed; ``period_ms`` holds the 50th,
-    99th and 100th percentile of the time between commands.
+    ``cycles`` commands were sent and ``late_cycles`` cycles passed without one, each of which delays the rest
+    of the path by a cycle; ``period_ms`` holds the 50th, 99th and 100th percentile of the time between commands.
     """
 
     type: Literal["motion-finished"] = "motion-finished"

@@ -124,7 +124,8 @@ class MotionControl:
         self._run = run
         player.start(_Listener(self, run, loop))
         try:
-            await asyncio.wait_for(asyncio.shield(run.accepted), READY_TIMEOUT)
+            async with asyncio.timeout(READY_TIMEOUT):
+                await asyncio.shield(run.accepted)
         except TimeoutError:
             self._abort(run, Cause("faulted", "the controller did not accept the motion", "motion-timeout"))
             await run.accepted
@@ -344,7 +345,8 @@ class _Listener:
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return False
     return True

@@ -210,7 +210,8 @@ class DeviceSupervisor:
             if time.monotonic() - born > STEADY_AFTER:
                 delay = FIRST_RESTART
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await self._closing.wait()
                 return
             delay = min(2.0 * delay, LAST_RESTART)
 

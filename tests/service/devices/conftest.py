@@ -102,7 +102,7 @@ def sway(tmp_path: Path) -> Callable[..., MotionRequest]:
     """Make a request for a slow sway of joints 1, 3 and 6 from the home pose and back."""
     t = np.arange(0.0, PERIOD + 1e-9, 0.002)
     w = 2 * np.pi / PERIOD
-    joints = np.array([1.0, 0.0, 0.5, 0.0, 0.0, 1.0]) * 0.25
+    joints = np.array([1.0, 0.0, 0.5, 0.0, 0.0, 1.0]) * 0.15
     q = HOME + joints * (1 - np.cos(w * t))[:, None]
     path = tmp_path / "sway.npz"
     np.savez(path, t=t, q=q, qd=joints * w * np.sin(w * t)[:, None])
