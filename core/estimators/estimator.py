@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,18 @@ from core.estimators.joint_factors import JointFactors
 from core.estimators.observations import Observations
 
 Array = NDArray[np.float64]
+
+
+class Influence(NamedTuple):
+    """What consecutive samples did to an estimate.
+
+    shifts (m, p) is by how much each sample's error moved the parameters, to first order; residual (m, n); and
+    the number of the motion the samples are part of.
+    """
+
+    shifts: Array
+    residual: Array
+    motion: int
 
 
 class Estimator(ABC):
@@ -76,6 +88,12 @@ class Estimator(ABC):
         columns are (m, n, p), residual is (m, n).
         """
         return np.asarray(sum((columns[:, j] * residual[:, j, None]) @ m.T for j, m in enumerate(self.maps_)))
+
+    def influences(self, observations: Observations) -> Iterator[Influence]:
+        """Yield the influence of all samples that the estimate was made from, block by block."""
+        for columns, effort, motion in observations.blocks():
+            residual = effort - columns @ self.coef_
+            yield Influence(self.influence(columns, residual), residual, motion)
 
     def get_params(self) -> dict[str, Any]:
         """Return the constructor's parameters."""

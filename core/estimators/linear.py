@@ -36,7 +36,8 @@ def residual_std(squared: Array, factors: JointFactors) -> Array:
 def least_deviation(factors: JointFactors) -> float:
     """Return the standard deviation below which a residual counts as rounding."""
     _, effort = factors.stacked()
-    return _EXACT * max(float(np.linalg.norm(effort)) / float(factors.n_rows) ** 0.5, float(np.finfo(float).tiny))
+    typical = float(np.linalg.norm(effort)) / max(factors.n_rows, 1) ** 0.5
+    return float(_EXACT * max(typical, float(np.finfo(float).tiny)))
 
 
 def condition_numbers(matrix: Array) -> tuple[float, float]:

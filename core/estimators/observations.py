@@ -36,11 +36,13 @@ class ParameterStructure:
     Attributes
     ----------
     chain, base : geometry, and how standard parameters combine into base parameters.
+    names : (p,).
     nonnegative : indices of parameters that physics forbids to be negative, such as a viscous coefficient.
     """
 
     chain: SerialChain
     base: BaseParameters
+    names: tuple[str, ...]
     nonnegative: tuple[int, ...] = ()
 
 
@@ -74,15 +76,16 @@ class Observations:
         self._kept: list[Block] | None = None
 
     @classmethod
-    def of(cls, columns: Array, effort: Array, names: Sequence[str] | None = None, **given: Array) -> Self:
+    def of(
+        cls, columns: Array, effort: Array, names: Sequence[str] | None = None, instruments: Array | None = None
+    ) -> Self:
         """Return samples that are in memory: columns (samples, n, p), effort (samples, n), of one motion.
 
-        ``instruments``, if given, has the shape of ``columns``.
+        instruments, where needed, have the shape of the columns.
         """
         if columns.ndim != 3:
             raise InputError(f"columns have shape {columns.shape}, expected (samples, joints, parameters)")
         labels = names or [f"parameter {i + 1}" for i in range(columns.shape[2])]
-        instruments = given.get("instruments")
         if instruments is not None and instruments.shape != columns.shape:
             raise InputError(f"instruments have shape {instruments.shape}, expected {columns.shape}")
         simulated = None if instruments is None else lambda _: [instruments]

@@ -17,6 +17,7 @@ from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
 from core.pipelines.effort import Effort, choose_effort
 from core.pipelines.provenance import software_versions
+from core.pipelines.simulated_instruments import SimulatedInstruments
 from core.pipelines.torque_model import TorqueModel
 from core.recordings.recording import Recording
 from core.signals import Preparation, Segment, SignalSettings, prepare
@@ -285,7 +286,7 @@ def identify(
         _report(progress, "preparing signals", (i + 1) / len(train))
     segments = [segment for preparation in preparations for segment in preparation.segments]
     _check_motion(segments, model, moving_threshold)
-    observations = _observations(torque_model, segments, progress)
+    observations = _observations(torque_model, train, segments, settings, progress)
     factors = observations.factors
     _report(progress, "estimating", 0.0)
     chosen.fit_observations(observations)
@@ -331,7 +332,13 @@ def _prepared(recording: Recording, model: SerialChain, effort: Effort, settings
     return prepare(recording, effort.of(recording), settings)
 
 
-def _observations(model: TorqueModel, segments: Sequence[Segment], progress: Progress | None) -> Observations:
+def _observations(
+    model: TorqueModel,
+    recordings: Sequence[Recording],
+    segments: Sequence[Segment],
+    settings: SignalSettings,
+    progress: Progress | None,
+) -> Observations:
     total = sum(segment.n_rows for segment in segments)
     read = 0
 
@@ -344,8 +351,14 @@ def _observations(model: TorqueModel, segments: Sequence[Segment], progress: Pro
                     read += len(effort)
                     _report(progress, "reading motion", read / total)
 
-    structure = ParameterStructure(model.chain, model.base, model.nonnegative)
-    return Observations(model.names, model.chain.n_joints, blocks, structure=structure)
+    structure = ParameterStructure(model.chain, model.base, model.names, model.nonnegative)
+    return Observations(
+        model.names,
+        model.chain.n_joints,
+        blocks,
+        structure=structure,
+        instruments=SimulatedInstruments(model, recordings, segments, settings),
+    )
 
 
 def _compared(segment: Segment, predicted: Array, moving_threshold: float) -> PredictedMotion:

@@ -1,0 +1,110 @@
+"""The covariance of an estimate whose residuals are coloured: neighbours alike, as filtered torque is.
+
+Every sample moves the estimate by its own influence (``Estimator.influence``). For white residuals the
+covariance is the sum of their outer products. For coloured ones products of neighbours count as well, with
+weights that fall linearly to zero over a bandwidth (Newey and West 1987), chosen by the rule of Andrews
+(1991) for first-order autoregression. That weighting is the mean, over all windows of that length, of the
+outer product of the window's summed influence, and is computed as such. Motions are independent of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.estimators.estimator import Estimator
+from core.estimators.observations import Observations
+
+Array = NDArray[np.float64]
+
+_LARGEST_CORRELATION = 0.99
+"""Of neighbouring samples; beyond it the rule for the bandwidth runs away."""
+_LEAST_WINDOWS = 10
+"""The bandwidth leaves room for at least this many windows side by side."""
+
+
+@dataclass(frozen=True, eq=False)
+class ColouredCovariance:
+    """A covariance that respects coloured residuals.
+
+    Attributes
+    ----------
+    matrix : (p, p).
+    bandwidth : samples over which residuals count as correlated; 1 for white ones.
+    inflation : (n,) how many samples of each joint are worth an independent one.
+    effective_samples : independent samples that all joints' samples together are worth.
+    """
+
+    matrix: Array
+    bandwidth: int
+    inflation: Array
+    effective_samples: float
+
+    @property
+    def kind(self) -> str:
+        """How the covariance was found, for people."""
+        return f"HAC (Newey-West), Bartlett kernel of {self.bandwidth} samples"
+
+
+def coloured_covariance(
+    estimator: Estimator, observations: Observations, bandwidth: int | None = None
+) -> ColouredCovariance:
+    """Return the covariance of a fitted estimator's parameters.
+
+    What changes more slowly than the bandwidth, such as friction that drifts from one recording to the next,
+    is not in it.
+
+    Parameters
+    ----------
+    observations : what the estimator was fitted to.
+    bandwidth : samples; by default from the data.
+    """
+    width = bandwidth or _andrews_bandwidth(estimator, observations)
+    matrix = np.zeros((observations.n_parameters, observations.n_parameters))
+    correlated = np.zeros(observations.n_joints)
+    power = np.zeros(observations.n_joints)
+    rows = 0
+    for influence, residual in _motions(estimator, observations):
+        sums = _window_sums(influence, width)
+        matrix += sums.T @ sums / width
+        correlated += np.sum(_window_sums(residual, width) ** 2, axis=0) / width
+        power += np.sum(residual**2, axis=0)
+        rows += len(residual)
+    inflation = np.maximum(np.divide(correlated, power, out=np.ones_like(power), where=power > 0.0), 1.0)
+    effective = float(np.sum(rows / inflation))
+    fitted = min(observations.n_parameters / effective, 0.9)  # residuals are smaller than the errors they come from
+    return ColouredCovariance(matrix / (1.0 - fitted), width, inflation, effective)
+
+
+def _motions(estimator: Estimator, observations: Observations) -> Iterator[tuple[Array, Array]]:
+    """Yield the influence (N, p) and the residual (N, n) of each motion."""
+    for _, blocks in groupby(estimator.influences(observations), key=lambda part: part.motion):
+        parts = list(blocks)
+        yield np.concatenate([part.shifts for part in parts]), np.concatenate([part.residual for part in parts])
+
+
+def _window_sums(values: Array, width: int) -> Array:
+    """Return the sums over all windows of ``width`` samples, those that stick out at the ends included."""
+    total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+    ends = np.arange(1, len(values) + width)
+    return np.asarray(total[np.minimum(ends, len(values))] - total[np.maximum(ends - width, 0)])
+
+
+def _andrews_bandwidth(estimator: Estimator, observations: Observations) -> int:
+    neighbours = np.zeros(observations.n_parameters)
+    power = np.zeros(observations.n_parameters)
+    rows = 0
+    for influence, _ in _motions(estimator, observations):
+        neighbours += np.sum(influence[1:] * influence[:-1], axis=0)
+        power += np.sum(influence**2, axis=0)
+        rows += len(influence)
+    alike = np.divide(neighbours, power, out=np.zeros_like(power), where=power > 0.0)
+    alike = np.clip(alike, 0.0, _LARGEST_CORRELATION)
+    curvature = np.mean(4.0 * alike**2 / ((1.0 - alike) ** 6 * (1.0 + alike) ** 2))
+    spectrum = np.mean(1.0 / (1.0 - alike) ** 4)
+    width = 1.1447 * float(curvature / spectrum * rows) ** (1.0 / 3.0)
+    return int(max(1, min(round(width), rows // _LEAST_WINDOWS)))
