@@ -22,6 +22,14 @@ def rotation_from_rpy(rpy: ArrayLike) -> Array:
     return np.asarray(turn_z @ turn_y @ rotation_about((1, 0, 0), roll))
 
 
+def rpy_from_rotation(rotation: ArrayLike) -> Array:
+    """Return roll, pitch, yaw (rad) of a (3, 3) rotation, accurate also where the first and last axis align."""
+    matrix = np.asarray(rotation, dtype=np.float64)
+    yaw = np.arctan2(matrix[1, 0], matrix[0, 0])
+    rest = rotation_about((0, 0, 1), -yaw) @ matrix
+    return np.array([np.arctan2(-rest[1, 2], rest[1, 1]), np.arctan2(-rest[2, 0], rest[0, 0]), yaw])
+
+
 def pose(rotation: ArrayLike, translation: ArrayLike) -> Array:
     """Return the homogeneous (4, 4) transform."""
     result = np.eye(4)
@@ -50,6 +58,14 @@ def inertial_from_com(mass: float, com: ArrayLike, inertia: ArrayLike) -> Array:
     c = np.asarray(com, dtype=np.float64)
     about_origin = np.asarray(inertia, dtype=np.float64) + mass * (c @ c * np.eye(3) - np.outer(c, c))
     return _parameters(mass, mass * c, about_origin)
+
+
+def com_from_inertial(parameters: ArrayLike) -> tuple[float, Array, Array]:
+    """Return mass (kg), centre (3,) (m) and inertia (3, 3) about it (kg·m²) of ten inertial parameters, m > 0."""
+    m, mx, my, mz, xx, xy, yy, xz, yz, zz = np.asarray(parameters, dtype=np.float64)
+    c = np.array([mx, my, mz]) / m
+    about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return float(m), c, about_origin - m * (c @ c * np.eye(3) - np.outer(c, c))
 
 
 def moved_inertial(transform: Array, parameters: Array) -> Array:

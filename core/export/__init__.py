@@ -1,0 +1,1 @@
+"""Results for other programs: URDF, model files, C, CSV."""
