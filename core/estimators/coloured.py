@@ -77,7 +77,8 @@ def coloured_covariance(
     inflation = np.maximum(np.divide(correlated, power, out=np.ones_like(power), where=power > 0.0), 1.0)
     effective = float(np.sum(rows / inflation))
     fitted = min(observations.n_parameters / effective, 0.9)  # residuals are smaller than the errors they come from
-    return ColouredCovariance(matrix / (1.0 - fitted), width, inflation, effective)
+    widened = (_critical_value(width / rows) / _critical_value(0.0)) ** 2 if width > 1 else 1.0
+    return ColouredCovariance(matrix * widened / (1.0 - fitted), width, inflation, effective)
 
 
 def _motions(estimator: Estimator, observations: Observations) -> Iterator[tuple[Array, Array]]:
@@ -92,6 +93,15 @@ def _window_sums(values: Array, width: int) -> Array:
     total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
     ends = np.arange(1, len(values) + width)
     return np.asarray(total[np.minimum(ends, len(values))] - total[np.maximum(ends - width, 0)])
+
+
+def _critical_value(share: float) -> float:
+    """Return by how many standard deviations a 95 % interval reaches when the bandwidth is this share of the data.
+
+    The wider the bandwidth, the more the covariance itself is a guess (Kiefer and Vogelsang 2005, Bartlett
+    kernel, table 1).
+    """
+    return 1.96 + 2.9694 * share + 0.4160 * share**2 - 0.5324 * share**3
 
 
 def _andrews_bandwidth(estimator: Estimator, observations: Observations) -> int:

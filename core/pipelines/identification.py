@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics.base_parameters import BaseParameters, reduce_to_base
 from core.errors import IdentificationError, InputError
-from core.estimators import Block, Estimator, Observations, ParameterStructure, make_estimator
+from core.estimators import (
+    Block,
+    ConsistentLeastSquares,
+    Estimator,
+    Observations,
+    ParameterStructure,
+    coloured_covariance,
+    make_estimator,
+)
 from core.estimators.identifiability import undetermined
 from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
@@ -42,13 +50,15 @@ class Identification:
     model, base, friction : what ``parameters_`` multiply; see ``TorqueModel``.
     parameters_ : (p,) base parameters, then friction, in the order of ``names``; SI units, with A for N·m
         where ``effort.unit`` is A.
-    covariance_ : (p, p), for residuals that are white; those of filtered torque are not, so take standard
-        deviations as lower bounds.
+    covariance_ : (p, p), for residuals that are coloured, as those of filtered torque are; drift from one
+        recording to the next is not in it. ``covariance_kind`` says how it was found.
     residual_std_ : (n,) of the training residual.
     condition_number_, normalised_condition_number_ : of the observation matrix, raw and with columns of
         length one.
     undetermined_ : parameters that the data hardly determine, where the condition number exceeds 1e4.
     estimator : name and parameters of the estimator.
+    consistent : standard parameters that a real robot can have, and what bounds them (the document of
+        ``ConsistentParameters``), where the estimator found such; otherwise None.
     effort : the recorded signal that is explained, its gains and its unit.
     signals : how signals are prepared.
     moving_threshold : rad/s (m/s); a joint faster than this moves.
@@ -61,11 +71,13 @@ class Identification:
     friction: FrictionModel
     parameters_: Array
     covariance_: Array
+    covariance_kind: str
     residual_std_: Array
     condition_number_: float
     normalised_condition_number_: float
     undetermined_: tuple[str, ...]
     estimator: Mapping[str, Any]
+    consistent: Mapping[str, Any] | None
     effort: Effort
     signals: SignalSettings
     moving_threshold: float
@@ -108,6 +120,8 @@ class Identification:
                 f"condition number {self.condition_number_:.3g} exceeds {MAX_CONDITION_NUMBER:g}: "
                 f"{', '.join(self.undetermined_)} are hardly determined by these data"
             )
+        if self.consistent:
+            found += _limits_of(self.consistent)
         reports = (self.train, self.validation) if self.validation else (self.train,)
         found += [str(jolt) for report in reports for jolt in report.jolts]
         return tuple(found)
@@ -189,10 +203,11 @@ class Identification:
             "friction": self.friction.specification,
             "parameters": self.parameters_.tolist(),
             "covariance": self.covariance_.tolist(),
-            "covariance_kind": "white residuals",
+            "covariance_kind": self.covariance_kind,
             "residual_std": self.residual_std_.tolist(),
             "undetermined": list(self.undetermined_),
             "estimator": dict(self.estimator),
+            "consistent": dict(self.consistent) if self.consistent else None,
             "effort": self.effort.to_document(),
             "signals": self.signals.to_document(),
             "moving_threshold": self.moving_threshold,
@@ -223,11 +238,13 @@ class Identification:
                 friction=friction_model(document["friction"], model.n_joints),
                 parameters_=np.array(document["parameters"]),
                 covariance_=np.array(document["covariance"]),
+                covariance_kind=document["covariance_kind"],
                 residual_std_=np.array(document["residual_std"]),
                 condition_number_=document["condition_number"],
                 normalised_condition_number_=document["normalised_condition_number"],
                 undetermined_=tuple(document["undetermined"]),
                 estimator=document["estimator"],
+                consistent=document["consistent"],
                 effort=Effort.from_document(document["effort"]),
                 signals=SignalSettings.from_document(document["signals"]),
                 moving_threshold=document["moving_threshold"],
@@ -290,6 +307,8 @@ def identify(
     factors = observations.factors
     _report(progress, "estimating", 0.0)
     chosen.fit_observations(observations)
+    _report(progress, "estimating", 0.5)
+    covariance = coloured_covariance(chosen, observations)
     _report(progress, "estimating", 1.0)
     ill = chosen.condition_number_ > MAX_CONDITION_NUMBER
     motions = [
@@ -300,7 +319,8 @@ def identify(
         base=torque_model.base,
         friction=torque_model.friction,
         parameters_=chosen.coef_,
-        covariance_=chosen.covariance_,
+        covariance_=covariance.matrix,
+        covariance_kind=covariance.kind,
         residual_std_=chosen.residual_std_,
         condition_number_=chosen.condition_number_,
         normalised_condition_number_=chosen.normalised_condition_number_,
@@ -308,6 +328,7 @@ def identify(
         if ill
         else (),
         estimator={"name": type(chosen).__name__, "params": chosen.get_params()},
+        consistent=chosen.consistent_.to_document() if isinstance(chosen, ConsistentLeastSquares) else None,
         effort=effort,
         signals=settings,
         moving_threshold=moving_threshold,
@@ -392,6 +413,16 @@ def _check_motion(segments: Sequence[Segment], model: SerialChain, moving_thresh
             code="too-little-motion",
             joints=still,
         )
+
+
+def _limits_of(consistent: Mapping[str, Any]) -> list[str]:
+    """Return what standard parameters owe to the prior and to physics rather than to the data."""
+    reasons = {
+        "not_identified": "follow the prior, the data do not identify them",
+        "on_bound": "end on a bound of what is physically possible",
+        "made_up": "have no inertia in the model that a body can have; a plausible prior was made up",
+    }
+    return [f"{', '.join(consistent[key])} {why}" for key, why in reasons.items() if consistent[key]]
 
 
 def _report(progress: Progress | None, phase: str, fraction: float) -> None:
