@@ -58,18 +58,16 @@ class RobotSettings(BaseModel):
     host: Annotated[str, Field(min_length=1, description="Address of the controller.")]
     model: Annotated[str, Field(min_length=1, description="Catalogue name, or path of a model file.")]
     rate_hz: Annotated[float, Field(gt=0, le=4000, description="Samples per second to ask for.")] = 500.0
-    virtual: Annotated[
-        bool, Field(description="True for a simulated controller; shown wherever it is named.")
-    ] = False
+    virtual: Annotated[bool, Field(description="True for a simulated controller; shown wherever it is named.")] = False
     motion_enabled: Annotated[bool, Field(description="Without this the robot is only listened to.")] = False
     ring_seconds: Annotated[float, Field(ge=2, le=3600, description="Live samples kept in memory, s.")] = 60.0
     drive_gains: Annotated[
         tuple[Positive, ...] | None,
         Field(description="Joint torque per motor current, N·m/A, one per joint."),
     ] = None
-    start_tolerance: Annotated[
-        Positive, Field(description="How far from the first pose a motion may start, rad.")
-    ] = 0.01
+    start_tolerance: Annotated[Positive, Field(description="How far from the first pose a motion may start, rad.")] = (
+        0.01
+    )
     tracking_limit: Annotated[Positive, Field(description="Tracking error that stops a motion, rad.")] = 0.1
     settle_time: Annotated[float, Field(ge=0, le=60, description="Rest before and after a motion, s.")] = 0.5
 
@@ -77,9 +75,7 @@ class RobotSettings(BaseModel):
     @classmethod
     def _model_file_exists(cls, value: str) -> str:
         if is_model_path(value) and not Path(value).is_file():
-            raise ValueError(
-                f"no model file at {value}; give a catalogue name or the path of a URDF or TOML file"
-            )
+            raise ValueError(f"no model file at {value}; give a catalogue name or the path of a URDF or TOML file")
         return value
 
 
@@ -100,9 +96,7 @@ class Settings(BaseSettings):
     allow_public_bind: Annotated[bool, Field(description="Required for a host that is not loopback.")] = False
 
     authentication: bool = True
-    api_key: Annotated[
-        SecretStr | None, Field(description="Generated into data_dir/api-key when absent.")
-    ] = None
+    api_key: Annotated[SecretStr | None, Field(description="Generated into data_dir/api-key when absent.")] = None
     metrics_public: Annotated[bool, Field(description="Serve /metrics without a key.")] = False
     max_body_bytes: Annotated[int, Field(ge=1024, description="Largest request body.")] = 4 * 1024 * 1024
 
@@ -112,15 +106,11 @@ class Settings(BaseSettings):
     runtime_dir: Annotated[
         Path | None, Field(description="Rings and sockets, in memory; by default derived from data_dir.")
     ] = None
-    database_url: Annotated[
-        str | None, Field(description="SQLAlchemy URL; SQLite in data_dir when absent.")
-    ] = None
+    database_url: Annotated[str | None, Field(description="SQLAlchemy URL; SQLite in data_dir when absent.")] = None
 
     workers: Annotated[int, Field(ge=1, le=256, description="Processes that compute.")] = 2
     queue_limit: Annotated[int, Field(ge=1, description="Computations that may wait.")] = 16
-    lease_seconds: Annotated[
-        float, Field(ge=1, le=3600, description="Lease lifetime when none is asked for.")
-    ] = 30.0
+    lease_seconds: Annotated[float, Field(ge=1, le=3600, description="Lease lifetime when none is asked for.")] = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     robots: dict[RobotName, RobotSettings] = {}
@@ -162,9 +152,7 @@ class Settings(BaseSettings):
                 "write allow_public_bind = true if that is meant, and put TLS in front of it"
             )
         if not self.authentication:
-            raise ValueError(
-                f"host {self.host} can be reached from other machines; authentication cannot be off"
-            )
+            raise ValueError(f"host {self.host} can be reached from other machines; authentication cannot be off")
         return self
 
     @property
@@ -267,9 +255,7 @@ def _explain(error: ValidationError, file: Path | None, from_file: Mapping[str, 
         source = _source(location, file, from_file)
         message = _MESSAGES.get(item["type"], re.sub(r"^Value error, ", "", item["msg"]))
         given = item.get("input")
-        shown = (
-            f" (got {given!r})" if isinstance(given, str | int | float) and location != ("api_key",) else ""
-        )
+        shown = f" (got {given!r})" if isinstance(given, str | int | float) and location != ("api_key",) else ""
         problems.append({"source": source, "key": ".".join(location), "message": message + shown})
     text = "; ".join(f"{p['source']}: {p['key'] + ': ' if p['key'] else ''}{p['message']}" for p in problems)
     return ConfigurationError(text, problems=problems)

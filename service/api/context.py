@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from core.errors import DynidError
+from core.models import resolve
 from service.api.auth import api_key
 from service.api.folders import own_folders
 from service.api.metrics import Metrics
@@ -23,7 +24,7 @@ from service.jobs.engine import JobEngine
 from service.jobs.pool import WorkerPool
 from service.motion import MotionGuard, PermitState
 from service.recording import salvage
-from service.settings import RobotSettings, Settings
+from service.settings import ConfigurationError, RobotSettings, Settings
 from service.storage import Database
 
 log = logging.getLogger(__name__)
@@ -90,8 +91,9 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
     Raises
     ------
     DynidError
-        Folder, key or database cannot be used; what was started before is ended again.
+        A model, folder, key or database cannot be used; what was started before is ended again.
     """
+    await asyncio.to_thread(_check_models, settings)
     async with AsyncExitStack() as stack:
         stack.enter_context(own_folders(settings))
         key = api_key(settings)
@@ -111,6 +113,21 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         context = ServiceContext(settings, key, database, devices, engine, Metrics(database), WorkerProbe(executor))
         stack.push_async_callback(context.begin_close)
         yield context
+
+
+def _check_models(settings: Settings) -> None:
+    """Refuse a model that cannot be loaded now, rather than when somebody wants to move or identify."""
+    for name, robot in settings.robots.items():
+        try:
+            model = resolve(robot.model)
+        except DynidError as error:
+            raise ConfigurationError(f"robots.{name}.model: {error.detail}", robot=name) from error
+        if robot.drive_gains is not None and len(robot.drive_gains) != model.n_joints:
+            raise ConfigurationError(
+                f"robots.{name}.drive_gains: {len(robot.drive_gains)} numbers, {robot.model} has "
+                f"{model.n_joints} joints; give one per joint",
+                robot=name,
+            )
 
 
 async def _stop_if_moving(guard: MotionGuard) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ def own_folders(settings: Settings) -> Iterator[None]:
     try:
         _lock(descriptor, settings.data_dir)
         yield
+        shutil.rmtree(settings.runtime_path, ignore_errors=True)  # rings and job folders of an orderly end
     finally:
         os.close(descriptor)  # and with it the lock, which the kernel also ends when the process is killed
 

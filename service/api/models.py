@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from service.devices import DeviceStatus
 from service.jobs.models import JobKind, JobProblem
@@ -76,8 +76,12 @@ class TrajectoryBody(Body):
 
     name: Annotated[str, Field(min_length=1, max_length=255, examples=["excitation A"])]
     robot: Annotated[str | None, Field(description="The robot it is meant for; null: any.")] = None
+    ready_made: Annotated[
+        str | None,
+        Field(description="Name of a motion that comes with dynid, instead of a definition.", examples=[None]),
+    ] = None
     definition: Annotated[
-        dict[str, Any],
+        dict[str, Any] | None,
         Field(
             description="As `Trajectory.definition()` writes it: the family and its parameters.",
             examples=[
@@ -91,7 +95,13 @@ class TrajectoryBody(Body):
                 }
             ],
         ),
-    ]
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.ready_made is None) == (self.definition is None):
+            raise ValueError("give either a definition or the name of a ready_made motion")
+        return self
 
 
 class JobView(View):
@@ -248,14 +258,29 @@ class RobotStatus(BaseModel):
     lease: Annotated[LeaseView | None, Field(description="null: nobody holds it.")]
 
 
+class ActiveResult(View):
+    """Which identification is in force; the whole of it is under /results."""
+
+    activated_at: datetime | None
+
+
+class LatestTable(View):
+    """Which feedforward table is the newest; the whole of it is under /feedforward-tables."""
+
+    version: int
+    result_id: str
+    trajectory_id: str
+    crc32: int
+
+
 class RobotState(RobotStatus):
     """Everything about a robot now."""
 
     robot: str
     virtual: bool
     sample: Annotated[SampleView | None, Field(description="The newest; null when none has arrived.")]
-    active_result: Annotated[ResultSummary | None, Field(description="The identification in force.")]
-    latest_table: Annotated[TableSummary | None, Field(description="The newest feedforward table.")]
+    active_result: Annotated[ActiveResult | None, Field(description="The identification in force.")]
+    latest_table: Annotated[LatestTable | None, Field(description="The newest feedforward table.")]
 
 
 class Health(BaseModel):

@@ -7,11 +7,13 @@ Exit codes: 0 everything done and every check passed; 1 a check failed or the wo
 from __future__ import annotations
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from core.errors import DynidError
-from service.cli import demo, identify, serve
+from service.cli import demo, export, identify, serve
 
 app = typer.Typer(
     name="dynid",
@@ -20,9 +22,28 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(metadata.version("dynid"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.command("identify", cls=identify.ListOptionsCommand)(identify.identify)
+app.command("export")(export.export)
+app.command("convert")(export.convert)
 
 
 def main() -> None:

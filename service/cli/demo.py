@@ -45,9 +45,9 @@ def demo(
 
 
 def _run(console: Any, scratch: Path, data_dir: Path | None, robot_host: str, port: int, seed: int) -> Any:
-    from drivers.virtual.process import VirtualUR10e
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from drivers.virtual.process import VirtualUR10e
     from service.client import Client
     from service.demo import flow, truth
     from service.demo.processes import demo_service
@@ -62,8 +62,13 @@ def _run(console: Any, scratch: Path, data_dir: Path | None, robot_host: str, po
     with bar:
         task = bar.add_task("start the virtual UR10e", total=1.0)
 
+        steps: list[str] = []
+
         def progress(step: str, fraction: float) -> None:
             bar.update(task, description=step, completed=fraction)
+            if not console.is_terminal and step not in steps:  # no bar there, so say each step once
+                steps.append(step)
+                console.print(step)
 
         with VirtualUR10e(robot_host, seed):
             progress("start the service", 0.0)

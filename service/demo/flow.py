@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.excitation import catalogue
 from service.client import Client, ServiceError
 
 Array = NDArray[np.float64]
@@ -74,7 +73,7 @@ def run(client: Client, progress: Progress) -> Outcome:
 
 
 def _store_trajectory(client: Client, name: str) -> str:
-    body = {"name": name, "robot": ROBOT, "definition": catalogue(name).definition()}
+    body = {"name": name, "robot": ROBOT, "ready_made": name}
     identifier: str = client.post("/trajectories", body)["id"]
     return identifier
 

@@ -41,7 +41,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
                 "Dynid-Shape": "Rows and columns, as in `5000,6`.",
                 "Dynid-Cycle-Time": "Time between rows, s.",
                 "Dynid-Version": "The table's version number.",
-                "Dynid-CRC32": "Of the torque array, as in `cbf43926`.",
+                "Dynid-CRC32": "Of the array sent, as a decimal number, like `crc32` of the table.",
             }.items()
         },
     },
@@ -101,6 +101,6 @@ def get_table(
             "Dynid-Shape": f"{table.samples},{table.n_joints}",
             "Dynid-Cycle-Time": f"{table.cycle_time:.9g}",
             "Dynid-Version": str(table.version),
-            "Dynid-CRC32": f"{table.crc32:08x}",
+            "Dynid-CRC32": str(table.crc32),
         },
     )

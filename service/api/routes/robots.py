@@ -11,16 +11,16 @@ from fastapi.responses import StreamingResponse
 from service.api.context import Context, ServiceContext
 from service.api.live import LARGEST_RATE, Signal, latest_sample, live_events
 from service.api.models import (
+    ActiveResult,
+    LatestTable,
     LeaseBody,
     LeaseGrantView,
     LeaseRenewal,
     PermitView,
-    ResultSummary,
     RobotState,
     RobotStatus,
     RobotView,
     StopBody,
-    TableSummary,
 )
 from service.api.openapi import problems
 from service.api.robot_status import permit_view, robot_status
@@ -172,11 +172,11 @@ def _robot(context: ServiceContext, name: str) -> RobotView:
     return RobotView(**settings.model_dump(), status=context.guard(name).device.status)
 
 
-def _in_force(context: ServiceContext, robot: str) -> tuple[ResultSummary | None, TableSummary | None]:
+def _in_force(context: ServiceContext, robot: str) -> tuple[ActiveResult | None, LatestTable | None]:
     with context.database.reading() as session:
         active = results.find(session, robot=robot, state=ResultState.ACTIVE, limit=1)
         tables = feedforward.find(session, robot=robot, limit=1)
         return (
-            ResultSummary.model_validate(active[0]) if active else None,
-            TableSummary.model_validate(tables[0]) if tables else None,
+            ActiveResult.model_validate(active[0]) if active else None,
+            LatestTable.model_validate(tables[0]) if tables else None,
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response, status
 
-from core.excitation import trajectory_from_definition
+from core.excitation import catalogue, trajectory_from_definition
 from service.api.context import Context
 from service.api.models import Page, TrajectoryBody, TrajectorySummary, TrajectoryView
 from service.api.openapi import problems
@@ -42,7 +42,10 @@ def create_trajectory(context: Context, body: TrajectoryBody, response: Response
     """Store a motion after checking that its definition is one. Limits are checked when it is played."""
     if body.robot is not None:
         context.robot(body.robot)
-    motion = trajectory_from_definition(body.definition)
+    if body.ready_made is not None:
+        motion = catalogue(body.ready_made)
+    else:
+        motion = trajectory_from_definition(body.definition or {})
     with context.database.session() as session:
         row = trajectories.create(
             session,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
+from core.estimators import make_estimator
+from core.friction import friction_model
 from service.jobs.computations import IdentifiedModel, identify_recordings
 from service.jobs.context import JobContext, Kind
 from service.jobs.kinds.references import recordings_of, sources_of
@@ -14,6 +16,8 @@ TIME_LIMIT = 1800.0
 
 
 def check(session: Session, request: IdentifyRequest) -> None:
+    friction_model(request.friction, n_joints=1)  # refuse an unknown name now, not when the job runs
+    make_estimator(request.estimator)
     recordings_of(session, request.recordings, request.robot)
 
 

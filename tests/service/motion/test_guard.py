@@ -43,9 +43,7 @@ class Device:
 async def guarded(
     clock: Callable[[], float] = time.monotonic, *, enabled: bool = True
 ) -> AsyncIterator[tuple[MotionGuard, Device]]:
-    robot = RobotSettings(
-        name="r1", driver="universal_robots", host="h", model="ur10e", motion_enabled=enabled
-    )
+    robot = RobotSettings(name="r1", driver="universal_robots", host="h", model="ur10e", motion_enabled=enabled)
     device = Device()
     numbers = itertools.count(1)
     guard = MotionGuard(robot, device, next_fencing=lambda: next(numbers), clock=clock)  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""``dynid export`` and ``dynid convert``: results and recordings for other programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import InputError
+
+
+def export(
+    result: Annotated[Path, typer.Argument(help="Result of 'dynid identify --json', or of the service.")],
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+    to: Annotated[str, typer.Option(help="urdf, toml (model file), c (header with the torque function), csv, json.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if there is one.")] = False,
+) -> None:
+    """Write an identified robot as URDF, model file, C header or table of parameters."""
+    from core import export as exporting
+    from core.pipelines.identification import Identification
+
+    text = exporting.export(Identification.from_document(_document(result)), to)
+    try:
+        with out.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InputError(f"{out}: there is such a file already; choose another name, or give --force") from error
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+    typer.echo(f"written to {out}")
+
+
+def convert(
+    source: Annotated[str, typer.Argument(help="FILE or FILE:first-last (1-based rows).")],
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+    to: Annotated[str, typer.Option(help="mcap, csv, npz, hdf5, parquet.")],
+    format: Annotated[
+        str, typer.Option("--format", help="Format of FILE: ur-log, mcap, rosbag, csv, npz, hdf5, parquet.")
+    ] = "mcap",
+    columns: Annotated[
+        Path | None, typer.Option(help="Column map (TOML or JSON): which columns are which signals, in which units.")
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Drop rows that are torn, not finite or out of order.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if there is one.")] = False,
+) -> None:
+    """Read a recording and write it in another format, in SI units."""
+    from core.recordings import parse_source, read, write
+
+    path, rows = parse_source(source)
+    recording = read(path, format, rows, columns=columns, repair=repair)
+    write(recording, out, to, overwrite=force)
+    signals = ", ".join(recording.present())
+    typer.echo(f"{recording.t.size} samples of {recording.n_joints} joints ({signals}) written to {out}")
+
+
+def _document(path: Path) -> dict[str, object]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: not the document of a result")
+    return document
