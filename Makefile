@@ -1,5 +1,6 @@
 # Two commands do everything: `make demo` and `make test`. Both build .venv by themselves.
-PYTHON ?= python3
+# Python 3.11 or 3.12: the UR client has no wheels beyond. Another one: make PYTHON=/path/to/python3.12
+PYTHON ?= $(firstword $(foreach p,python3 python3.12 python3.11,$(shell $(p) -c 'import sys; sys.version_info[:2] in ((3, 11), (3, 12)) and print("$(p)")' 2>/dev/null)) python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed-runtime
@@ -12,8 +13,9 @@ help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-	  { echo "dynid needs Python 3.11 or newer; '$(PYTHON)' is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null || \
+	  { echo "dynid is made and tested with Python 3.11 and 3.12; '$(PYTHON)' is neither."; \
+	    echo "Install one of them and say: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "==> making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || $(PYTHON) -m venv --without-pip $(VENV)
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m pip --python $(BIN)/python install -q pip || \

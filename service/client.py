@@ -102,15 +102,26 @@ class Client:
 
     @contextmanager
     def lease(self, robot: str, holder: str, seconds: float = 10.0) -> Iterator[str]:
-        """Hold the lease of ``robot``, renewing it in the background; yields its token."""
+        """Hold the lease of ``robot``, renewing it in the background; yields its token.
+
+        Raises
+        ------
+        ServiceError
+            The lease could not be had, or was lost meanwhile.
+        """
         path = f"/robots/{robot}/lease"
         token: str = self.post(path, {"holder": holder, "seconds": seconds})["token"]
         headers = {"Lease-Token": token}
         done = threading.Event()
+        lost: list[ServiceError] = []
 
         def renew() -> None:
             while not done.wait(seconds / 4.0):
-                self.request("PUT", path, headers=headers, json={"seconds": seconds})
+                try:
+                    self.request("PUT", path, headers=headers, json={"seconds": seconds})
+                except ServiceError as error:
+                    lost.append(error)
+                    return
 
         renewer = threading.Thread(target=renew, name=f"lease of {robot}", daemon=True)
         renewer.start()
@@ -119,7 +130,10 @@ class Client:
         finally:
             done.set()
             renewer.join()
-            self.request("DELETE", path, headers=headers)
+            if not lost:
+                self.request("DELETE", path, headers=headers)
+        if lost:
+            raise lost[0]
 
     def run_job(
         self,

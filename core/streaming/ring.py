@@ -107,6 +107,7 @@ def _write(
 @njit(cache=True, nogil=True)
 def _read(counters: NDArray[np.int64], slots: NDArray[np.uint64], start: int, out: NDArray[np.uint64]) -> int:
     """Copy ``out.shape[0]`` samples from ``start`` on; return how many of the first ones may be torn."""
+    _fence()  # the head that the caller has read is older than every slot read here
     capacity = slots.shape[0]
     slot = start % capacity
     for row in range(out.shape[0]):
