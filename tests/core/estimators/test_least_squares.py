@@ -128,5 +128,5 @@ def test_parameters_in_the_manner_of_scikit_learn():
     assert repr(estimator) == "WeightedLeastSquares(tolerance=0.0001, max_iterations=50)"
     with pytest.raises(InputError, match="no parameter 'depth'; it has tolerance, max_iterations"):
         estimator.set_params(depth=3)
-    with pytest.raises(InputError, match="unknown estimator 'ridge'; there are ols, wls"):
+    with pytest.raises(InputError, match="unknown estimator 'ridge'; there are ols, wls, irls"):
         make_estimator("ridge")
