@@ -9,32 +9,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from core.validation.energy import EnergyBalance
 from core.validation.errors import SUBSETS, TorqueErrors
 from core.validation.jolts import Jolt, find_jolts
+from core.validation.motion import PredictedMotion
+from core.validation.whiteness import Whiteness
 
 Array = NDArray[np.float64]
 
 Errors = Mapping[str, TorqueErrors]
 """Errors by subset: all, moving, standing."""
-
-
-@dataclass(frozen=True)
-class PredictedMotion:
-    """Measured and predicted torque of an uninterrupted motion.
-
-    Attributes
-    ----------
-    recording : name of the recording it is a part of.
-    times : (N,) s, controller time.
-    measured, predicted : (N, n) torque or current.
-    moving : (N, n) which joint moves in which sample.
-    """
-
-    recording: str
-    times: Array
-    measured: Array
-    predicted: Array
-    moving: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -46,11 +30,19 @@ class ValidationReport:
     pooled : errors over the samples of all recordings together, by subset.
     recordings : errors of each recording, by its name and subset.
     jolts : bursts that hold much of the error.
+    standing_within_friction : (n,) share of a joint's standing samples whose torque lies between those at which
+        predicted friction would let go. A standing joint's torque is a matter of its past, so this judges it
+        where an RMS cannot. NaN for a joint that never stands, or where no bracket is known.
+    energy : work measured and predicted, where the velocity is known.
+    whiteness : how long residuals stay alike, where motions are long enough to tell.
     """
 
     pooled: Errors
     recordings: Mapping[str, Errors]
     jolts: tuple[Jolt, ...]
+    standing_within_friction: Array
+    energy: EnergyBalance | None = None
+    whiteness: Whiteness | None = None
 
     def to_document(self) -> dict[str, Any]:
         """Return JSON-serialisable data: ``rms_all``, ``rms_moving``, ... per joint, then by recording."""
@@ -58,14 +50,23 @@ class ValidationReport:
             **_flat(self.pooled),
             "recordings": {name: _flat(errors) for name, errors in self.recordings.items()},
             "jolts": [jolt.to_document() for jolt in self.jolts],
+            "energy": self.energy.to_document() if self.energy else None,
+            "whiteness": self.whiteness.to_document() if self.whiteness else None,
+            "standing_within_friction": [float(v) if np.isfinite(v) else None for v in self.standing_within_friction],
         }
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
+        energy, whiteness = document["energy"], document["whiteness"]
         return cls(
             pooled=_nested(document),
             recordings={name: _nested(errors) for name, errors in document["recordings"].items()},
             jolts=tuple(Jolt(**jolt) for jolt in document["jolts"]),
+            energy=EnergyBalance.from_document(energy) if energy else None,
+            whiteness=Whiteness.from_document(whiteness) if whiteness else None,
+            standing_within_friction=np.array(
+                [np.nan if v is None else v for v in document["standing_within_friction"]]
+            ),
         )
 
 
@@ -79,7 +80,21 @@ def validation_report(motions: Sequence[PredictedMotion]) -> ValidationReport:
         pooled=_errors(motions),
         recordings={name: _errors(parts) for name, parts in by_recording.items()},
         jolts=tuple(jolts),
+        energy=EnergyBalance.of(motions),
+        whiteness=Whiteness.of(motions),
+        standing_within_friction=_within_friction(motions),
     )
+
+
+def _within_friction(motions: Sequence[PredictedMotion]) -> Array:
+    n = motions[0].measured.shape[1]
+    held, standing = np.zeros(n), np.zeros(n)
+    for motion in motions:
+        if motion.bracket is not None:
+            lower, upper = motion.bracket
+            held += np.sum(~motion.moving & (lower <= motion.measured) & (motion.measured <= upper), axis=0)
+            standing += np.sum(~motion.moving, axis=0)
+    return np.asarray(np.divide(held, standing, out=np.full(n, np.nan), where=standing > 0.0))
 
 
 def _errors(motions: Sequence[PredictedMotion]) -> Errors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -17,6 +17,10 @@ MAX_CONDITION_NUMBER = 1e4
 _GOOD = 0.15
 _USABLE = 0.4
 """Relative residual of the worst joint while it moves, up to which a result is good, or usable."""
+_BALANCED = 0.05
+"""Share of the energy turnover that a joint's work may be off by."""
+_MEMORY = 0.3
+"""s; residuals that stay alike for longer are not noise but something left out of the model."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,16 @@ def judge(
     if not proven:
         grade = "usable" if grade == "good" else grade
         advice.append("validate on a different motion")
+    judged = validation if validation is not None and proven else train
+    imbalance = _unbalanced(judged)
+    if imbalance:
+        grade = "usable" if grade == "good" else grade
+        because.append(imbalance)
+        advice.append("check the drive gains and the friction of those joints")
+    remembering = _remembering(judged)
+    if remembering and grade != "good":
+        because.append(remembering)
+        advice.append("try friction that depends on load, hysteresis or warm-up")
     if undetermined:
         grade = "usable" if grade == "good" else grade
         because.append(
@@ -67,3 +81,26 @@ def judge(
         )
         advice.append("excite the robot with a motion optimised for identification")
     return Verdict(grade, tuple(because), tuple(advice))
+
+
+def _unbalanced(report: ValidationReport) -> str | None:
+    """Say which joints spend another energy than the model does, if any."""
+    if report.energy is None:
+        return None
+    share = report.energy.relative
+    wrong = np.flatnonzero(np.nan_to_num(np.abs(share)) > _BALANCED)
+    return f"the work of joints {_listed(wrong)} is off by up to {np.nanmax(np.abs(share)):.0%}" if wrong.size else None
+
+
+def _remembering(report: ValidationReport) -> str | None:
+    """Say which joints' residuals are not noise, if any."""
+    if report.whiteness is None:
+        return None
+    long = np.flatnonzero(np.nan_to_num(report.whiteness.correlation_time) > _MEMORY)
+    if not long.size:
+        return None
+    return f"the residuals of joints {_listed(long)} stay alike for more than {_MEMORY:g} s: they are not noise"
+
+
+def _listed(joints: Iterable[int]) -> str:
+    return ", ".join(str(j + 1) for j in joints)

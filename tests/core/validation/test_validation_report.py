@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from core.validation import PredictedMotion, TorqueErrors, ValidationReport, judge, validation_report
+from core.estimators import JointFactors
+from core.validation import (
+    PredictedMotion,
+    TorqueErrors,
+    ValidationReport,
+    judge,
+    torque_sensitivity,
+    validation_report,
+)
 
 
 def motion(name: str = "run", seed: int = 0, noise: float = 0.1, samples: int = 1000) -> PredictedMotion:
@@ -91,3 +100,51 @@ def test_a_constant_torque_has_no_r2():
     errors = TorqueErrors.of(np.full((10, 1), 3.0), np.full((10, 1), 2.0), chosen)
     assert errors.rms == pytest.approx(1.0)
     assert errors.to_document()["r2"] == [None]
+
+
+def test_energy_that_is_missing_shows():
+    m = motion(noise=0.0)
+    velocity = np.column_stack([np.cos(m.times), np.full(m.times.size, 0.5)])
+    predicted = np.column_stack([m.measured[:, 0], 0.8 * m.measured[:, 1]])
+    energy = validation_report([replace(m, predicted=predicted, velocity=velocity)]).energy
+    assert energy.relative == pytest.approx([0.0, -0.2], abs=1e-9)
+    assert energy.measured[1] == pytest.approx(np.trapezoid(m.measured[:, 1] * 0.5, m.times))
+    assert validation_report([m]).energy is None
+
+
+def test_residuals_with_a_memory_are_told_from_noise():
+    random = np.random.default_rng(0)
+    noise = random.normal(size=(4000, 2))
+    noise[:, 1] = np.convolve(noise[:, 1], np.ones(30), mode="same")
+    m = motion(samples=4000)
+    report = validation_report([replace(m, predicted=m.measured + 0.1 * noise)])
+    assert report.whiteness.white.tolist() == [True, False]
+    assert report.whiteness.correlation_time[0] == pytest.approx(0.01, abs=0.01)
+    assert report.whiteness.correlation_time[1] == pytest.approx(0.3, abs=0.15)
+    band = validation_report([replace(m, bandwidth=5.0)]).whiteness
+    assert band.spacing == pytest.approx(0.1)
+    assert validation_report([motion(samples=20)]).whiteness is None
+
+
+def test_verdicts_name_energy_and_memory():
+    m = motion(samples=2000, noise=0.0)
+    slow = 1.5 * np.sin(0.5 * m.times)[:, None]
+    velocity = np.tile(np.cos(m.times)[:, None], (1, 2))
+    wrong = validation_report([replace(m, predicted=0.7 * m.measured + slow, velocity=velocity)])
+    verdict = judge(wrong, wrong, 100.0, ())
+    assert verdict.grade != "good"
+    assert "stay alike for more than" in str(verdict)
+    work = 0.8 * m.measured * np.sign(m.measured * velocity)
+    spent = validation_report([replace(m, predicted=m.measured - 0.1 * work, velocity=velocity)])
+    assert "the work of joints 1, 2 is off by" in str(judge(spent, spent, 100.0, ()))
+
+
+def test_sensitivity_is_what_a_perturbed_parameter_does():
+    random = np.random.default_rng(0)
+    X, phi = random.normal(size=(200, 2, 3)), np.array([5.0, 1.0, 0.0])
+    y = X @ phi
+    found = torque_sensitivity(JointFactors.of(X, y), phi)
+    for i, share in enumerate(found):
+        changed = phi.copy()
+        changed[i] *= 1.01
+        assert share == pytest.approx(np.linalg.norm(X @ changed - y) / np.linalg.norm(y), abs=1e-12)
