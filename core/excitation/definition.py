@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 from core.errors import InputError
-from core.excitation.fourier import FourierQuintic
+from core.excitation.bspline import CubicBSpline
+from core.excitation.fourier import Fourier, FourierQuintic
+from core.excitation.segments import Segments
 from core.excitation.trajectory import Trajectory
 
 _FAMILIES: Mapping[str, Callable[[Mapping[str, Any]], Trajectory]] = MappingProxyType(
-    {FourierQuintic.family: FourierQuintic.from_definition}
+    {kind.family: kind.from_definition for kind in (FourierQuintic, Fourier, CubicBSpline, Segments)}
 )
 
 
@@ -24,7 +26,7 @@ def trajectory_from_definition(definition: Mapping[str, Any]) -> Trajectory:
         The family is unknown, a key is missing or unknown, or an array has the wrong shape.
     """
     family = definition.get("family")
-    if family not in _FAMILIES:
+    if not isinstance(family, str) or family not in _FAMILIES:
         raise InputError(
             f"unknown trajectory family {family!r}; known: {', '.join(sorted(_FAMILIES))}",
             code="trajectory-family-unknown",

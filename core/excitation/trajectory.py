@@ -73,16 +73,27 @@ class Trajectory(Protocol):
     def definition(self) -> dict[str, Any]: ...
 
 
+MAX_SAMPLES = 2_000_000
+"""More samples than that are a slip of units: it is over half an hour at 1 kHz."""
+
+
 def uniform_grid(duration: float, period: float) -> Array:
     """Return 0, period, ..., duration.
 
     Raises
     ------
     InputError
-        The period is not positive or does not divide the duration, so the end would be cut off.
+        The period is not positive, makes too many samples, or does not divide the duration, so that the end
+        would be cut off.
     """
     if not (np.isfinite(period) and period > 0.0):
         raise InputError(f"the sampling period must be positive, got {period} s")
+    if duration / period >= MAX_SAMPLES:
+        raise InputError(
+            f"a trajectory of {duration:g} s every {period:g} s is more than {MAX_SAMPLES} samples; "
+            "both are in seconds",
+            code="trajectory-too-long",
+        )
     steps = round(duration / period)
     if steps < 1 or abs(steps * period - duration) > 1e-6 * period:
         raise InputError(

@@ -18,6 +18,7 @@ from service.api.folders import own_folders
 from service.api.metrics import Metrics
 from service.api.models import Check, Readiness
 from service.api.readiness import WorkerProbe, check_database, check_robot
+from service.api.sse import Streams
 from service.devices import DeviceSupervisor
 from service.errors import NotFoundError
 from service.jobs.engine import JobEngine
@@ -46,6 +47,7 @@ class ServiceContext:
     metrics: Metrics
     workers: WorkerProbe
     closing: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: Streams = field(default_factory=Streams)
 
     def robot(self, name: str) -> RobotSettings:
         """Return the robot's settings, or raise NotFoundError ``robot-not-found``."""

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from service.settings import ConfigurationError, Settings
+from service.storage import recordings
 
 LOCK_FILE = "service.lock"
 
@@ -29,7 +30,8 @@ def own_folders(settings: Settings) -> Iterator[None]:
     _make(settings.data_dir, "data_dir")
     _make(settings.runtime_path, "runtime_dir")
     _require_private(settings.runtime_path)
-    descriptor = os.open(settings.data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    _make(settings.data_dir / recordings.FOLDER, "data_dir")
+    descriptor = _open_lock(settings.data_dir / LOCK_FILE)
     try:
         _lock(descriptor, settings.data_dir)
         yield
@@ -56,6 +58,13 @@ def _require_private(folder: Path) -> None:
             "remove it or set another runtime_dir",
             path=str(folder),
         )
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"data_dir: cannot open {path}: {error.strerror}", path=str(path)) from error
 
 
 def _lock(descriptor: int, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -9,7 +10,6 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -40,6 +40,7 @@ REQUEST_ID = "request_id"
 
 STATUS_OF_CODE: Mapping[str, int] = {
     "queue-full": 429,
+    "too-many-streams": 429,
     "disk-full": 507,
     "body-too-large": 413,
 }
@@ -123,9 +124,8 @@ def problem_response(
         context=plain_json(context or {}),
         errors=None if errors is None else list(errors),
     )
-    return JSONResponse(
-        problem.model_dump(exclude_none=True), status_code=status, headers=headers, media_type=MEDIA_TYPE
-    )
+    text = json.dumps(problem.model_dump(exclude_none=True))  # ASCII: it may quote what UTF-8 cannot say
+    return Response(text, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def status_of(error: DynidError) -> int:
@@ -140,6 +140,7 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(DynidError, _on_dynid_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(UnicodeEncodeError, _on_text_beyond_unicode)
 
 
 async def _on_dynid_error(request: Request, error: Exception) -> Response:
@@ -182,6 +183,13 @@ async def _on_invalid_request(request: Request, error: Exception) -> Response:
     ]
     detail = "; ".join(f"{p.location} {p.pointer}: {p.detail}" for p in problems)
     return problem_response(request, status=422, code="request-invalid", detail=detail, errors=problems)
+
+
+async def _on_text_beyond_unicode(request: Request, error: Exception) -> Response:
+    """JSON can spell half a surrogate pair, which no database and no file name takes."""
+    return problem_response(
+        request, status=400, code="text-invalid", detail=f"a text in the request is not valid Unicode: {error}"
+    )
 
 
 def _pointer(location: Sequence[str | int], body: Any) -> str:

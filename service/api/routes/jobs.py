@@ -94,14 +94,14 @@ async def cancel_job(context: Context, job_id: str) -> JobView:
             "description": "Server-sent events: `job` (a `JobUpdate`) now and on every change. Ends with the job.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
-        **problems(404),
+        **problems(404, 429),
     },
 )
 def stream_job(context: Context, job_id: str) -> EventStream:
     """Progress as it happens."""
     with context.database.reading() as session:
         jobs.get(session, job_id)
-    return EventStream(_updates(context, job_id), context.closing)
+    return EventStream(_updates(context, job_id), context.closing, context.streams)
 
 
 async def _updates(context: Context, job_id: str) -> AsyncGenerator[Event]:

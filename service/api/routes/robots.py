@@ -73,7 +73,8 @@ async def get_state(context: Context, robot: str) -> RobotState:
             "description": "Server-sent events: `samples` (a `Frame`: minimum and maximum per joint since the frame "
             "before) and, when it changes, `status` (a `RobotStatus`).",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        }
+        },
+        **problems(429),
     },
 )
 def stream_state(
@@ -85,7 +86,7 @@ def stream_state(
     """Live samples, thinned; ends when the client goes or the service stops. Not a record: see recordings."""
     guard = context.guard(robot)
     events = live_events(lambda: robot_status(guard), rate, signal)
-    return EventStream(events, context.closing)
+    return EventStream(events, context.closing, context.streams)
 
 
 @router.post(

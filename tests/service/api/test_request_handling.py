@@ -17,7 +17,7 @@ from core.errors import DynidError, InputError, MotionLimitError
 from drivers.contract import DriverUnreachable, MotionRefused
 from service.api.problems import install_problem_handlers, status_of
 from service.api.requests import BodyLimit, RequestContext
-from service.api.sse import Event, EventStream
+from service.api.sse import Event, EventStream, Streams
 from service.errors import ConflictError, NotFoundError, StorageError
 
 
@@ -200,7 +200,7 @@ async def _collect(stream: EventStream, after: int, do: Any) -> list[str]:
 def test_stream_ends_with_its_events() -> None:
     async def run() -> tuple[list[str], list[str]]:
         log: list[str] = []
-        stream = EventStream(_events(log, 2), asyncio.Event())
+        stream = EventStream(_events(log, 2), asyncio.Event(), Streams())
         return await _collect(stream, 1, lambda: None), log
 
     got, log = asyncio.run(run())
@@ -212,7 +212,7 @@ def test_stream_beats_while_nothing_happens_and_ends_when_the_service_does() -> 
     async def run() -> tuple[list[str], list[str]]:
         log: list[str] = []
         closing = asyncio.Event()
-        stream = EventStream(_events(log, None), closing, heartbeat=0.01)
+        stream = EventStream(_events(log, None), closing, Streams(), heartbeat=0.01)
         got = await _collect(stream, 4, closing.set)
         assert len(asyncio.all_tasks()) == 1  # nothing is left pending
         return got, log

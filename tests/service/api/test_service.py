@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from service.api.sse import MOST_STREAMS
+
 API = "/api/v1"
 
 
@@ -328,7 +330,7 @@ def test_every_route_that_is_promised_exists(openapi: dict[str, Any]) -> None:
 
 
 def test_clients_that_leave_a_stream_leave_nothing_behind(service: Any) -> None:
-    """Fifty followers come and go; the process holds no more open files than before."""
+    """As many followers as are served come and go; the process holds no more open files than before."""
     descriptors = Path(f"/proc/{service.process.pid}/fd")
 
     def open_files() -> int:
@@ -341,12 +343,16 @@ def test_clients_that_leave_a_stream_leave_nothing_behind(service: Any) -> None:
         "Authorization: Bearer a key for the tests only\r\n\r\n"
     )
     followers = []
-    for _ in range(50):
+    for _ in range(MOST_STREAMS):
         follower = socket.create_connection((host, int(port)), timeout=10)
         follower.sendall(request.encode())
         assert follower.recv(64).startswith(b"HTTP/1.1 200")
         followers.append(follower)
-    assert open_files() >= before + 50
+    assert open_files() >= before + MOST_STREAMS
+    with service.client() as client:
+        refused = client.get(f"{API}/robots/cell/state/stream")
+    assert refused.status_code == 429
+    assert refused.json()["code"] == "too-many-streams"
     for follower in followers:
         follower.close()
     for _ in itertools.repeat(None, 100):

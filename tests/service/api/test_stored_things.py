@@ -350,3 +350,35 @@ def test_tables_are_listed_without_their_numbers(client: httpx.Client, table: st
         items = client.get(f"{API}/feedforward-tables", params={key: row[key]}).json()["items"]
         assert [item["id"] for item in items] == [table]
         assert "torque" not in items[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "t", "definition": {"family": []}},
+        {"name": "t", "definition": {"family": "fourier_quintic", "period": 10**400}},
+        {"name": "t", "ready_made": "nothing"},
+        {"name": "t"},
+        {"name": "t", "ready_made": "ur10e_excitation", "definition": {"family": "fourier_quintic"}},
+    ],
+)
+def test_what_is_no_trajectory_is_the_clients_fault(client: httpx.Client, body: dict[str, Any]) -> None:
+    answer = client.post(f"{API}/trajectories", json=body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"]
+
+
+def test_half_a_surrogate_pair_is_the_clients_fault(client: httpx.Client) -> None:
+    answer = client.post(
+        f"{API}/trajectories",
+        content=b'{"name": "t", "robot": "\\ud800", "ready_made": "ur10e_excitation"}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert answer.status_code in (400, 404), answer.text
+    assert answer.json()["code"] in ("text-invalid", "robot-not-found")
+
+
+def test_a_ready_made_motion_is_stored_by_name(client: httpx.Client) -> None:
+    stored = client.post(f"{API}/trajectories", json={"name": "t", "ready_made": "ur10e_excitation"}).json()
+    assert stored["definition"]["family"] == "fourier_quintic"
+    assert stored["n_joints"] == 6
