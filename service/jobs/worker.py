@@ -12,12 +12,15 @@ import json
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
-from multiprocessing.connection import wait
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +74,35 @@ class TaskChannel:
         self._scratch.replace(self._progress)
 
 
-def initialise() -> None:
+def serve(connection: Connection) -> None:
+    """Answer calls until the pipe ends (the target of every worker process)."""
+    _initialise()
+    with suppress(EOFError, OSError):  # the pool is done with this worker, or gone
+        while True:
+            connection.send_bytes(_answer(connection.recv_bytes()))
+
+
+def run_task(task: Task, folder: Path, arguments: dict[str, Any]) -> Any:
+    """Run ``task(channel, **arguments)`` and return its result; the unit that is sent to the executor."""
+    channel = TaskChannel(folder)
+    channel.report(0.0)
+    return task(channel, **arguments)
+
+
+def _answer(request: bytes) -> bytes:
+    """Make a call; return (result, error, traceback of the error), pickled."""
+    try:
+        function, args, kwargs = pickle.loads(request)  # noqa: S301 - from our own parent
+        return pickle.dumps((function(*args, **kwargs), None, ""))
+    except Exception as error:  # noqa: BLE001 - it is the caller's
+        text = traceback.format_exc()
+        try:
+            return pickle.dumps((None, error, text))
+        except Exception:  # noqa: BLE001 - an exception may hold anything
+            return pickle.dumps((None, RuntimeError(f"a task failed with {error!r}, which cannot be passed on"), text))
+
+
+def _initialise() -> None:
     """Set up a fresh worker process: one thread of numerics each, no orphan when the service dies."""
     if "numpy" in sys.modules:
         log.warning("NumPy was loaded before its threads could be limited; do not import it in the main module")
@@ -83,14 +114,7 @@ def initialise() -> None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
 
 
-def run_task(task: Task, folder: Path, arguments: dict[str, Any]) -> Any:
-    """Run ``task(channel, **arguments)`` and return its result; the unit that is sent to the executor."""
-    channel = TaskChannel(folder)
-    channel.report(0.0)
-    return task(channel, **arguments)
-
-
 def _end_with(sentinel: int) -> None:
-    """A pool's worker waits on a pipe it holds both ends of: it would outlive a killed service for ever."""
+    """End with the service, also in the middle of a call, when nobody looks at the pipe."""
     wait([sentinel])
     os._exit(1)
