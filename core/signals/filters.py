@@ -5,12 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 
 Array = NDArray[np.float64]
+
+
+class LowPass(Protocol):
+    """A linear filter without phase, which torque and the columns of its regressor pass alike."""
+
+    @property
+    def rate(self) -> float:
+        """Hz of the signals it is made for."""
+        ...
+
+    def settling(self, fraction: float) -> int:
+        """Return after how many samples a transient has decayed to ``fraction`` of itself."""
+        ...
+
+    def apply(self, values: Array) -> Array:
+        """Return ``values`` (N, ...) filtered along the first axis."""
+        ...
+
+    def to_document(self) -> dict[str, float | str]:
+        """Return its name and parameters, JSON-serialisable."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -48,3 +70,6 @@ class ZeroPhaseButterworth:
         padding = min(self.settling(0.01), len(values) - 1)
         filtered = signal.sosfiltfilt(self._sections, columns, axis=-1, padtype="odd", padlen=padding)
         return np.ascontiguousarray(filtered.T).reshape(values.shape)
+
+    def to_document(self) -> dict[str, float | str]:
+        return {"name": "butterworth", "order": self.order, "cutoff": self.cutoff}

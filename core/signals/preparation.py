@@ -1,9 +1,9 @@
 """Recordings with stamps as they come, made ready for regression.
 
-Position and velocity are interpolated to a uniform grid by a cubic spline, torque, which is mostly noise from
-one sample to the next, by straight lines, each exactly once. Position and velocity pass the kinematic filter, and the
-acceleration is the central difference of the filtered velocity. Torque passes the torque filter; so must
-every column of the regressor, by ``Segment.low_pass``. Nothing is filtered or differentiated across gaps.
+Signals are interpolated to a uniform grid, each exactly once. Position and velocity pass the kinematic filter, and the
+acceleration is the central difference of the filtered velocity; or a Fourier series takes their place. Torque passes
+the torque filter; so must every column of the regressor, by ``Segment.low_pass``. Nothing is filtered or differentiated
+across gaps.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline, make_interp_spline
 
 from core.errors import InputError, RecordingError
 from core.recordings.recording import Recording
 from core.signals.differentiation import central_difference
-from core.signals.filters import ZeroPhaseButterworth
+from core.signals.filters import LowPass, ZeroPhaseButterworth
+from core.signals.five_point import FivePointCubic
+from core.signals.fourier_refit import fit_fourier
+from core.signals.marking import Marks, mark_samples
 from core.signals.motion import JointMotion
+from core.signals.periods import average_periods, check_periodic
+from core.signals.resampling import UniformSignals, grid_samples, resample
+from core.signals.segment import Preparation, Segment
 from core.signals.settings import SignalSettings
 
 Array = NDArray[np.float64]
@@ -35,46 +40,21 @@ _SAME_RATE = 1.05
 _VELOCITY_MISFIT = 0.3
 _VELOCITY_CHECKED = 0.02
 """rad/s (m/s); below this RMS a joint's velocity cannot be told from noise."""
+_MOST_LEFT_OUT = 0.2
+"""Share of a recording's rows that marked samples may cost."""
+_COPIES = 3
+"""An averaged period is laid end to end this often: filters and friction enter the middle one settled."""
 
 
 @dataclass(frozen=True)
-class Segment:
-    """An uninterrupted piece of a recording on a uniform grid, ready for regression.
+class _Plan:
+    """What is the same for all pieces of a recording."""
 
-    Attributes
-    ----------
-    recording : name of the recording.
-    start : s, controller time of the first grid sample.
-    motion : filtered motion on the whole grid.
-    effort : (N, n) filtered torque (or current) on the whole grid.
-    low_pass : the filter that ``effort`` has passed and every column of the regressor must pass.
-    rows : the grid samples that enter the estimate: ends trimmed, decimated to the rate of the settings.
-    """
-
-    recording: str
-    start: float
-    motion: JointMotion
-    effort: Array
-    low_pass: ZeroPhaseButterworth
-    rows: slice
-
-    @property
-    def n_rows(self) -> int:
-        return len(range(*self.rows.indices(self.motion.n_samples)))
-
-    @property
-    def times(self) -> Array:
-        """Controller times (n_rows,) of the rows, s."""
-        samples = np.arange(self.motion.n_samples, dtype=np.float64)[self.rows]
-        return np.asarray(self.start + self.motion.period * samples)
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """The segments of one recording and a JSON-serialisable account of how they were made."""
-
-    segments: tuple[Segment, ...]
-    account: dict[str, Any]
+    rate: float  # of the grid, Hz
+    decimation: int
+    low_pass: LowPass
+    trim: int
+    marks: Marks | None
 
 
 def prepare(recording: Recording, effort: Array, settings: SignalSettings) -> Preparation:
@@ -89,30 +69,30 @@ def prepare(recording: Recording, effort: Array, settings: SignalSettings) -> Pr
     InputError
         ``effort`` has another shape than the recording.
     RecordingError
-        The recording is too slow for the cutoffs, too short, has a gap (where settings refuse gaps), or its
-        velocity is not the derivative of its position.
+        The recording is too slow for the cutoffs, too short, has a gap (where settings refuse gaps), does not repeat
+        (where settings say it does), consists of outliers, or its velocity is not the derivative of its position.
     """
     if effort.shape != recording.q.shape:
         raise InputError(f"{recording.name}: effort has shape {effort.shape}, expected {recording.q.shape}")
     own_rate = 1.0 / float(np.median(np.diff(recording.t)))
     _check_rate(recording, own_rate, settings)
-    multiple = max(1, ceil(own_rate / settings.rate / _SAME_RATE))
-    grid_rate = settings.rate * multiple
-    low_pass = ZeroPhaseButterworth(settings.order, settings.torque_cutoff, grid_rate)
-    trim = low_pass.settling(_EDGE)
+    marks = None if settings.marked == "ignore" else mark_samples(recording, effort)
+    plan = _plan(own_rate, settings, marks)
     pieces, gaps = _pieces(recording, settings)
-    segments = []
+    segments: list[Segment] = []
+    accounts: list[dict[str, Any]] = []
     dropped = []
     for piece in pieces:
-        samples = int((recording.t[piece.stop - 1] - recording.t[piece.start]) * grid_rate) + 1
-        if samples < _SHORTEST * trim:
+        if grid_samples(recording, piece, plan.rate, settings.delay) < _SHORTEST * plan.trim:
             dropped.append(piece.stop - piece.start)
-        else:
-            segments.append(_segment(recording, effort, piece, samples, trim, multiple, low_pass, settings))
+            continue
+        made, account = _segments(recording, effort, piece, plan, settings)
+        segments += made
+        accounts.append(account)
     if not segments:
         raise RecordingError(
-            f"{recording.name}: no uninterrupted part is as long as {_SHORTEST * trim / grid_rate:.2f} s, which "
-            f"the {settings.torque_cutoff:g} Hz filter needs; record longer, or choose a higher torque_cutoff",
+            f"{recording.name}: no uninterrupted part is as long as {_SHORTEST * plan.trim / plan.rate:.2f} s, which "
+            "the torque filter needs; record longer, or choose a higher torque_cutoff",
             code="recording-too-short",
             gaps=len(gaps),
         )
@@ -121,14 +101,17 @@ def prepare(recording: Recording, effort: Array, settings: SignalSettings) -> Pr
         "samples": int(recording.t.size),
         "own_rate": own_rate,
         "lost": recording.lost,
-        "grid_rate": grid_rate,
-        "decimation": multiple,
+        "grid_rate": plan.rate,
+        "decimation": plan.decimation,
         "interpolation": {"kinematics": "cubic spline", "torque": "linear"},
+        "delay": settings.delay,
+        "torque_filter": plan.low_pass.to_document(),
         "velocity": _source_of_velocity(recording, settings),
-        "differentiation": "central difference, 7 points",
-        "trimmed_per_end": trim,
+        "differentiation": _differentiation(settings),
+        "trimmed_per_end": plan.trim,
+        "marked": _account_of_marks(marks, settings, sum(account["rows_left_out"] for account in accounts)),
         "gaps": gaps,
-        "segments": [{"start": s.start, "rows": s.n_rows} for s in segments],
+        "segments": accounts,
         "samples_in_dropped_segments": dropped,
     }
     return Preparation(tuple(segments), account)
@@ -155,10 +138,15 @@ def cut_before_stop(recording: Recording, margin: float, *, moving_threshold: fl
     return replace(shortened, provenance={**shortened.provenance, "stop_margin": margin})
 
 
-def _source_of_velocity(recording: Recording, settings: SignalSettings) -> str:
-    if recording.qd is None:
-        return "differentiated: the recording has none"
-    return settings.velocity
+def _plan(own_rate: float, settings: SignalSettings, marks: Marks | None) -> _Plan:
+    multiple = max(1, ceil(own_rate / settings.rate / _SAME_RATE))
+    rate = settings.rate * multiple
+    if settings.periods == "averaged" and settings.period is not None:
+        rate = round(settings.period * rate / multiple) * multiple / settings.period  # whole rows per period
+    low_pass: LowPass = ZeroPhaseButterworth(settings.order, settings.torque_cutoff, rate)
+    if settings.torque_filter == "five_point_cubic":
+        low_pass = FivePointCubic(settings.smoothing_passes, rate)
+    return _Plan(rate, multiple, low_pass, low_pass.settling(_EDGE), marks)
 
 
 def _check_rate(recording: Recording, own_rate: float, settings: SignalSettings) -> None:
@@ -189,36 +177,98 @@ def _pieces(recording: Recording, settings: SignalSettings) -> tuple[list[slice]
     return [slice(a, b) for a, b in pairwise(borders)], gaps
 
 
-def _segment(
-    recording: Recording,
-    effort: Array,
-    piece: slice,
-    samples: int,
-    trim: int,
-    decimation: int,
-    low_pass: ZeroPhaseButterworth,
-    settings: SignalSettings,
-) -> Segment:
-    t = recording.t[piece]
-    period = 1.0 / low_pass.rate
-    grid = np.minimum(t[0] + period * np.arange(samples), t[-1])
-    smooth = ZeroPhaseButterworth(settings.order, settings.kinematic_cutoff, low_pass.rate)
-    q = smooth.apply(CubicSpline(t, recording.q[piece])(grid))
-    differentiated = central_difference(q, period)
-    if settings.velocity == "measured" and recording.qd is not None:
-        qd = smooth.apply(CubicSpline(t, recording.qd[piece])(grid))
-        _check_velocity(recording, qd[trim:-trim], differentiated[trim:-trim])
-    else:
-        qd = differentiated
-    motion = JointMotion(period, q, qd, central_difference(qd, period))
-    return Segment(
-        recording=recording.name,
-        start=float(t[0]),
-        motion=motion,
-        effort=low_pass.apply(make_interp_spline(t, effort[piece], k=1)(grid)),
-        low_pass=low_pass,
-        rows=slice(trim, samples - trim, decimation),
+def _segments(
+    recording: Recording, effort: Array, piece: slice, plan: _Plan, settings: SignalSettings
+) -> tuple[list[Segment], dict[str, Any]]:
+    """Return the segments of a piece without gaps, and the account of it."""
+    raw = resample(
+        recording,
+        effort,
+        piece,
+        plan.rate,
+        delay=settings.delay,
+        measured_velocity=settings.velocity == "measured",
+        left_out=plan.marks if settings.marked == "leave_out" else None,
     )
+    account: dict[str, Any] = {"start": raw.start}
+    rows = slice(plan.trim, len(raw.q) - plan.trim, plan.decimation)
+    if settings.periods == "averaged":
+        raw, rows, account["periods"] = _averaged(raw, plan, settings, recording.name)
+    motion, account["kinematics"] = _motion(raw, plan, settings, recording)
+    whole = Segment(recording.name, raw.start, motion, plan.low_pass.apply(raw.effort), plan.low_pass, rows)
+    kept = [rows]
+    if settings.marked == "leave_out" and plan.marks is not None and settings.periods == "separate":
+        kept = _without(whole, recording.t[piece][plan.marks.any[piece]], settings)
+    segments = [replace(whole, rows=part) for part in kept]
+    account["rows"] = sum(segment.n_rows for segment in segments)
+    account["rows_left_out"] = whole.n_rows - account["rows"]
+    if account["rows_left_out"] > _MOST_LEFT_OUT * whole.n_rows:
+        raise RecordingError(
+            f"{recording.name}: {account['rows_left_out']} of {whole.n_rows} rows lie next to outliers or frozen "
+            "samples; this is more than a few bad samples, look at what wrote the recording",
+            code="recording-too-many-outliers",
+            rows=account["rows_left_out"],
+        )
+    return segments, account
+
+
+def _averaged(
+    raw: UniformSignals, plan: _Plan, settings: SignalSettings, name: str
+) -> tuple[UniformSignals, slice, dict[str, Any]]:
+    """Return the mean period laid end to end, the rows of one of its copies, and the account of it."""
+    period = float(settings.period or 0.0)
+    samples, skipped = round(period * plan.rate), settings.skipped_periods
+    q = average_periods(raw.q, samples, skipped)
+    check_periodic(q, period, name)
+    effort = average_periods(raw.effort, samples, skipped)
+    qd = None if raw.qd is None else np.tile(average_periods(raw.qd, samples, skipped).mean, (_COPIES, 1))
+    before = (_COPIES // 2) * samples
+    start = raw.start + (skipped * samples - before) / plan.rate
+    mean = UniformSignals(start, plan.rate, np.tile(q.mean, (_COPIES, 1)), qd, np.tile(effort.mean, (_COPIES, 1)))
+    account = {
+        "count": effort.count,
+        "skipped": skipped,
+        "seconds": period,
+        "effort_rms_spread": effort.rms_spread.tolist(),
+        "position_rms_spread": q.rms_spread.tolist(),
+    }
+    return mean, slice(before, before + samples, plan.decimation), account
+
+
+def _motion(
+    raw: UniformSignals, plan: _Plan, settings: SignalSettings, recording: Recording
+) -> tuple[JointMotion, dict[str, Any]]:
+    period = 1.0 / plan.rate
+    if settings.kinematics == "fourier" and settings.period is not None:
+        series = fit_fourier(raw.q, period, settings.period, settings.fourier_order, recording.name)
+        account = {
+            "name": "fourier",
+            "period": series.period,
+            "order": series.order,
+            "residual_rms": series.residual_rms.tolist(),
+        }
+        return series.motion(len(raw.q), period), account
+    smooth = ZeroPhaseButterworth(settings.order, settings.kinematic_cutoff, plan.rate)
+    q = smooth.apply(raw.q)
+    differentiated = central_difference(q, period)
+    qd = differentiated
+    if raw.qd is not None:
+        qd = smooth.apply(raw.qd)
+        _check_velocity(recording, qd[plan.trim : -plan.trim], differentiated[plan.trim : -plan.trim])
+    return JointMotion(period, q, qd, central_difference(qd, period)), smooth.to_document()
+
+
+def _without(segment: Segment, odd: Array, settings: SignalSettings) -> list[slice]:
+    """Return the rows of a segment in stretches that keep away from the odd times.
+
+    What is interpolated across an odd sample reaches, through the torque filter, half a period of its cutoff.
+    """
+    times = segment.times
+    reach = 0.5 / settings.torque_cutoff
+    near = np.searchsorted(odd, times + reach, side="right") > np.searchsorted(odd, times - reach, side="left")
+    borders = np.flatnonzero(np.diff(np.concatenate([[True], near, [True]]).astype(np.int8)))
+    start, _, step = segment.rows.indices(segment.motion.n_samples)
+    return [slice(start + first * step, start + (end - 1) * step + 1, step) for first, end in borders.reshape(-1, 2)]
 
 
 def _check_velocity(recording: Recording, measured: Array, differentiated: Array) -> None:
@@ -237,3 +287,21 @@ def _check_velocity(recording: Recording, measured: Array, differentiated: Array
             joint=joint + 1,
             factor=slope,
         )
+
+
+def _source_of_velocity(recording: Recording, settings: SignalSettings) -> str:
+    if settings.kinematics == "fourier":
+        return "derivative of the Fourier series"
+    if recording.qd is None:
+        return "differentiated: the recording has none"
+    return settings.velocity
+
+
+def _differentiation(settings: SignalSettings) -> str:
+    return "analytic" if settings.kinematics == "fourier" else "central difference, 7 points"
+
+
+def _account_of_marks(marks: Marks | None, settings: SignalSettings, left_out: int) -> dict[str, Any]:
+    if marks is None:
+        return {"treatment": settings.marked}
+    return {"treatment": settings.marked, **marks.to_document(), "rows_left_out": left_out}
