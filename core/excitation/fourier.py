@@ -1,4 +1,4 @@
-"""Fourier series with a quintic, so that speed and acceleration vanish at both ends.
+"""Fourier series, and Fourier series with a quintic so that speed and acceleration vanish at both ends.
 
     q_i(t) = sum_{m=0..5} c_im t^m + sum_{k=1..K} [ a_ik/(w k) sin(w k t) - b_ik/(w k) cos(w k t) ],  w = 2 pi / T
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.excitation import fields
 from core.excitation.trajectory import TrajectorySamples, uniform_grid
 
 Array = NDArray[np.float64]
@@ -42,7 +43,7 @@ class FourierQuintic:
 
     def __post_init__(self) -> None:
         for name in ("a", "b", "start", "end"):
-            object.__setattr__(self, name, _array(name, getattr(self, name)))
+            object.__setattr__(self, name, fields.array(self.family, name, getattr(self, name)))
         if not (np.isfinite(self.period) and self.period > 0.0):
             raise InputError(f"{self.family}: the period must be positive, got {self.period} s")
         n = self.start.size
@@ -62,19 +63,22 @@ class FourierQuintic:
     def duration(self) -> float:
         return float(self.period)
 
-    def evaluate(self, t: Array) -> tuple[Array, Array, Array]:
-        """Return q, qd, qdd, each (N, n) in rad, rad/s, rad/s², at the times ``t`` (N,) in s."""
+    def derivatives(self, t: Array) -> Array:
+        """Return position and its first three derivatives, (4, N, n), at the times ``t`` (N,) in s."""
         t = np.asarray(t, dtype=np.float64)
         wk = 2.0 * np.pi / self.period * np.arange(1, self.a.shape[1] + 1)
-        sin, cos = np.sin(np.outer(t, wk)), np.cos(np.outer(t, wk))
         s = t / self.period
         powers = np.stack([s**m for m in range(6)], axis=1)
         c = self._quintic(wk)
-        first = c[:, 1:] * np.arange(1, 6)
-        second = first[:, 1:] * np.arange(1, 5)
-        q = sin @ (self.a / wk).T - cos @ (self.b / wk).T + powers @ c.T
-        qd = cos @ self.a.T + sin @ self.b.T + powers[:, :5] @ first.T / self.period
-        qdd = cos @ (self.b * wk).T - sin @ (self.a * wk).T + powers[:, :4] @ second.T / self.period**2
+        out = _series(t, wk, self.a, self.b)
+        for order in range(4):
+            out[order] += powers[:, : 6 - order] @ c.T / self.period**order
+            c = c[:, 1:] * np.arange(1, 6 - order)
+        return out
+
+    def evaluate(self, t: Array) -> tuple[Array, Array, Array]:
+        """Return q, qd, qdd, each (N, n) in rad, rad/s, rad/s², at the times ``t`` (N,) in s."""
+        q, qd, qdd, _ = self.derivatives(t)
         return q, qd, qdd
 
     def _quintic(self, wk: Array) -> Array:
@@ -106,25 +110,90 @@ class FourierQuintic:
 
     @classmethod
     def from_definition(cls, definition: Mapping[str, Any]) -> FourierQuintic:
-        keys = {"period", "a", "b", "start", "end"}
-        given = set(definition) - {"family"}
-        if given != keys:
+        names = ("a", "b", "start", "end")
+        fields.check_keys(cls.family, definition, ("period", *names))
+        return cls(fields.seconds(cls.family, definition, "period"), *(definition[name] for name in names))
+
+
+@dataclass(frozen=True)
+class Fourier:
+    """Fourier series alone: ``q_i(t) = offset_i + sum_k [ a_ik/(w k) sin(w k t) - b_ik/(w k) cos(w k t) ]``.
+
+    Over one period T it ends as it begins; it begins at rest where ``sum_k a_ik = 0`` and
+    ``sum_k k b_ik = 0``. (COMAN source, step 1.)
+
+    Parameters
+    ----------
+    period : T in s; also the duration.
+    offset : (n,) rad.
+    a, b : (n, K) speed amplitudes in rad/s of the cosine and sine of each harmonic.
+    """
+
+    period: float
+    offset: Array
+    a: Array
+    b: Array
+
+    family: ClassVar[str] = "fourier"
+
+    def __post_init__(self) -> None:
+        for name in ("offset", "a", "b"):
+            object.__setattr__(self, name, fields.array(self.family, name, getattr(self, name)))
+        if not (np.isfinite(self.period) and self.period > 0.0):
+            raise InputError(f"{self.family}: the period must be positive, got {self.period} s")
+        n = self.offset.size
+        shape = self.a.shape
+        if self.offset.shape != (n,) or len(shape) != 2 or shape[0] != n or shape[1] < 1 or self.b.shape != shape:
             raise InputError(
-                f"{cls.family}: expected the keys {sorted(keys)}; "
-                f"missing {sorted(keys - given)}, unknown {sorted(given - keys)}"
+                f"{self.family}: offset must have shape (n,), a and b both (n, K) with K >= 1 harmonics, "
+                f"got {self.offset.shape}, {shape} and {self.b.shape}"
             )
-        period = definition["period"]
-        if isinstance(period, bool) or not isinstance(period, int | float):
-            raise InputError(f"{cls.family}: period must be a number of seconds, got {period!r}")
-        return cls(float(period), *(definition[name] for name in ("a", "b", "start", "end")))
+
+    @property
+    def n_joints(self) -> int:
+        return int(self.offset.size)
+
+    @property
+    def duration(self) -> float:
+        return float(self.period)
+
+    def derivatives(self, t: Array) -> Array:
+        """Return position and its first three derivatives, (4, N, n), at the times ``t`` (N,) in s."""
+        wk = 2.0 * np.pi / self.period * np.arange(1, self.a.shape[1] + 1)
+        out = _series(np.asarray(t, dtype=np.float64), wk, self.a, self.b)
+        out[0] += self.offset
+        return out
+
+    def evaluate(self, t: Array) -> tuple[Array, Array, Array]:
+        """Return q, qd, qdd, each (N, n) in rad, rad/s, rad/s², at the times ``t`` (N,) in s."""
+        q, qd, qdd, _ = self.derivatives(t)
+        return q, qd, qdd
+
+    def sample(self, period: float) -> TrajectorySamples:
+        """Return the trajectory on a uniform grid of ``period`` s that ends exactly at T."""
+        t = uniform_grid(self.period, period)
+        return TrajectorySamples(period, t, *self.evaluate(t))
+
+    def definition(self) -> dict[str, Any]:
+        """Return the JSON-serialisable definition that :meth:`from_definition` rebuilds exactly."""
+        arrays = {name: getattr(self, name).tolist() for name in ("offset", "a", "b")}
+        return {"family": self.family, "period": float(self.period), **arrays}
+
+    @classmethod
+    def from_definition(cls, definition: Mapping[str, Any]) -> Fourier:
+        names = ("offset", "a", "b")
+        fields.check_keys(cls.family, definition, ("period", *names))
+        return cls(fields.seconds(cls.family, definition, "period"), *(definition[name] for name in names))
 
 
-def _array(name: str, value: Any) -> Array:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{FourierQuintic.family}: {name} is not a rectangular array of numbers") from error
-    if not np.all(np.isfinite(array)):
-        raise InputError(f"{FourierQuintic.family}: {name} holds a value that is not finite")
-    array.flags.writeable = False
-    return array
+def _series(t: Array, wk: Array, a: Array, b: Array) -> Array:
+    """Return the series without its offset and its first three derivatives, (4, N, n)."""
+    sin, cos = np.sin(np.outer(t, wk)), np.cos(np.outer(t, wk))
+    return np.stack(
+        [
+            sin @ (a / wk).T - cos @ (b / wk).T,
+            cos @ a.T + sin @ b.T,
+            cos @ (b * wk).T - sin @ (a * wk).T,
+            -sin @ (b * wk**2).T - cos @ (a * wk**2).T,
+        ]
+    )

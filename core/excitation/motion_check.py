@@ -2,7 +2,8 @@
 
 Nothing is clamped: the first violation, in time, is refused with its joint, its time, the value and the
 limit. Torque is predicted from the nominal model; jerk is checked inside and as the acceleration step
-that an end with non-zero acceleration would be.
+that an end with non-zero acceleration would be. Floor, box and self-collision are checked where a workspace is
+given.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, MotionLimitError
 from core.excitation.trajectory import TrajectorySamples
+from core.excitation.workspace import Workspace, WorkspaceCheck
 from core.models import SerialChain
 
 Array = NDArray[np.float64]
@@ -34,11 +36,28 @@ class LimitMargin:
 
 
 @dataclass(frozen=True)
+class Clearance:
+    """Least distance that is left to one limit of the workspace, and when.
+
+    Attributes
+    ----------
+    between : such as "wrist_3_joint above the floor".
+    least : m beyond what is asked for; negative = violated.
+    time : s.
+    """
+
+    between: str
+    least: float
+    time: float
+
+
+@dataclass(frozen=True)
 class MotionReport:
-    """What a trajectory that passed uses of each limit, and how long it takes (s)."""
+    """What a trajectory uses of each limit, what it leaves of the workspace, and how long it takes (s)."""
 
     duration: float
     margins: tuple[LimitMargin, ...]
+    clearances: tuple[Clearance, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,20 +70,22 @@ class _Violation:
     unit: str
 
 
-def check_motion(samples: TrajectorySamples, model: SerialChain) -> MotionReport:
+def check_motion(samples: TrajectorySamples, model: SerialChain, workspace: Workspace | None = None) -> MotionReport:
     """Check a sampled trajectory against the model's limits.
 
     Parameters
     ----------
     samples : on the grid the controller will be given (or finer).
     model : its ``limits`` bound position, speed, acceleration, jerk and predicted torque.
+    workspace : floor, box and self-collision, if they are to be checked too.
 
     Raises
     ------
     InputError
         The trajectory has another number of joints than the model.
     MotionLimitError
-        A limit is left; the context holds kind, joint (1-based), joint name, time, value, limit.
+        A limit is left. The context holds kind, joint (1-based), joint name, time, value, limit; for the
+        workspace kind, between, time and value (m, negative).
     """
     if samples.n_joints != model.n_joints:
         raise InputError(
@@ -82,7 +103,33 @@ def check_motion(samples: TrajectorySamples, model: SerialChain) -> MotionReport
     if violations:
         worst = min(violations, key=lambda v: (v.row, v.joint))
         raise _limit_error(worst, samples, model)
-    return MotionReport(samples.duration, tuple(margins))
+    return MotionReport(samples.duration, tuple(margins), _check_workspace(samples, model, workspace))
+
+
+def _check_workspace(
+    samples: TrajectorySamples, model: SerialChain, workspace: Workspace | None
+) -> tuple[Clearance, ...]:
+    if workspace is None or not workspace.limits_anything:
+        return ()
+    check = WorkspaceCheck(workspace, model)
+    clearance = check.clearances(samples.q)
+    rows, columns = np.nonzero(clearance < 0.0)
+    if rows.size:
+        row, column = int(rows[0]), int(columns[0])
+        time, value = float(samples.t[row]), float(clearance[row, column])
+        raise MotionLimitError(
+            f"{check.labels[column]}: {-1e3 * value:.0f} mm too little at t = {time:.3f} s. Nothing was moved; "
+            "change the trajectory or the workspace",
+            kind="workspace",
+            between=check.labels[column],
+            time=time,
+            value=value,
+        )
+    least = clearance.argmin(axis=0)
+    return tuple(
+        Clearance(label, float(clearance[row, column]), float(samples.t[row]))
+        for column, (label, row) in enumerate(zip(check.labels, least, strict=True))
+    )
 
 
 def _limited_signals(samples: TrajectorySamples, model: SerialChain) -> list[tuple[str, Array, Array, Array, str]]:
@@ -103,7 +150,8 @@ def _limited_signals(samples: TrajectorySamples, model: SerialChain) -> list[tup
 
 def _use(value: Array, lower: Array, upper: Array) -> Array:
     """Worst share of the allowed range that is used, per joint; 0 where there is no limit."""
-    centre = np.where(np.isfinite(lower) & np.isfinite(upper), 0.5 * (lower + upper), 0.0)
+    bounded = np.isfinite(lower) & np.isfinite(upper)
+    centre = 0.5 * (np.where(bounded, lower, 0.0) + np.where(bounded, upper, 0.0))
     half = np.maximum(upper - centre, centre - lower)
     return np.asarray(np.max(np.abs(value - centre), axis=0) / half)
 

@@ -1,0 +1,80 @@
+"""The UR10e source's genetic algorithm: crossover, mutation, (mu + lambda) survival, adaptive penalty.
+
+    fitness = criterion + g,  g = A (1 - r / r_total)^B,  g = 0 where all constraints hold,
+
+with r the number of constraints that hold: one per joint and derivative, one per clearance of the workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.excitation.search import Search
+
+Array = NDArray[np.float64]
+
+POPULATION = 60
+CROSSOVER_RATE = 0.9
+MUTATION_RATE = 0.08
+PENALTY = 2000.0  # A
+EXPONENT = 0.5  # B
+
+
+def search(referee: Search, warm: Sequence[Array] = ()) -> None:
+    """Spend the budget on generations."""
+    random = referee.random
+    population = [*warm, *(referee.random_start() for _ in range(POPULATION - len(warm)))]
+    fitness = [_fitness(referee, x) for x in population]
+    spread = float(np.std(population))
+    while not referee.over():
+        children: list[Array] = []
+        while len(children) < POPULATION:
+            mother, father = (population[_tournament(random, fitness)] for _ in range(2))
+            child = mother.copy()
+            if random.random() < CROSSOVER_RATE:
+                share = random.uniform(-0.25, 1.25, size=mother.shape)
+                child = share * mother + (1.0 - share) * father
+            mutated = random.random(size=child.shape) < MUTATION_RATE
+            child[mutated] += spread * random.standard_cauchy(size=int(mutated.sum())).clip(-3.0, 3.0) * 0.3
+            children.append(child)
+            if referee.over():
+                break
+            fitness.append(_fitness(referee, child))
+        population += children[: len(fitness) - len(population)]
+        order = np.argsort(fitness)[:POPULATION]
+        population = [population[i] for i in order]
+        fitness = [fitness[i] for i in order]
+
+
+def _tournament(random: np.random.Generator, fitness: list[float]) -> int:
+    first, second = (int(i) for i in random.integers(0, min(POPULATION, len(fitness)), size=2))
+    return first if fitness[first] <= fitness[second] else second
+
+
+def _fitness(referee: Search, x: Array) -> float:
+    problem = referee.problem
+    above, below = problem.linear.slacks(x)
+    rows = len(above) // max(1, round(len(above) / len(problem.limit_times)))
+    held = [
+        bool(np.all(above[first : first + rows, j] > 0.0) and np.all(below[first : first + rows, j] > 0.0))
+        for first in range(0, len(above), max(rows, 1))
+        for j in range(x.shape[0])
+    ]
+    motion = problem.motion(x)
+    if problem.torque is not None:
+        torque = problem.columns.model.inverse_dynamics(*motion)
+        held += list(np.all(np.abs(torque) <= problem.torque, axis=0))
+    excess = max(0.0, -float(min(above.min(initial=np.inf), below.min(initial=np.inf))))
+    if problem.workspace is not None:
+        clearance = problem.workspace.clearances(motion[0])
+        held += list(np.all(clearance > 0.0, axis=0))
+        excess = max(excess, -float(clearance.min()))
+    referee.violation = excess
+    value = problem.value(x)
+    if all(held):
+        referee.offer(x)
+        return value
+    return float(value + PENALTY * (1.0 - sum(held) / len(held)) ** EXPONENT)

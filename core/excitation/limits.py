@@ -1,0 +1,136 @@
+"""What a designed motion has to keep to: end poses, joint limits, workspace; and the TOML file that states it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InputError
+from core.excitation.workspace import Workspace
+from core.models import JointLimits
+
+Array = NDArray[np.float64]
+
+_JOINT_KEYS = ("position_lower", "position_upper", "velocity", "acceleration", "jerk", "torque")
+_ANGLE_KEYS = ("position_lower", "position_upper", "start", "end")
+
+
+@dataclass(frozen=True)
+class DesignLimits:
+    """Limits of one design; all of them are checked on a 1 ms grid before a design is returned.
+
+    Attributes
+    ----------
+    joints : limits of the joints; infinite = unlimited.
+    start, end : (n,) poses in rad.
+    workspace : where the arm may be.
+    """
+
+    joints: JointLimits
+    start: Array
+    end: Array
+    workspace: Workspace = Workspace()  # noqa: RUF009 - frozen
+
+    def __post_init__(self) -> None:
+        shape = self.joints.velocity.shape
+        for name in ("start", "end"):
+            value = np.array(getattr(self, name), dtype=np.float64)
+            if value.shape != shape or not np.all(np.isfinite(value)):
+                raise InputError(f"{name}: expected {shape[0]} finite angles, got {value.tolist()}")
+            object.__setattr__(self, name, value)
+
+
+def read_limits(path: str | Path, n_joints: int) -> DesignLimits:
+    """Return the limits that a TOML file states.
+
+    Keys, each with one number per joint: ``position_lower``, ``position_upper``, ``start`` and ``end`` (rad, or
+    with the suffix ``_deg``), ``velocity``, ``acceleration``, ``jerk``, ``torque`` (SI). What is absent is
+    unlimited; ``start`` is needed, and ``end`` is ``start`` unless given. ``floor`` (m) and ``self_collision``
+    (m between surfaces) are numbers, ``box`` is ``[[x, y, z], [x, y, z]]``, least and largest, of the tool;
+    ``radii`` (m) of the base and every link replace the default capsules.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or is no TOML, a key is unknown, or a value has the wrong shape.
+    """
+    file = Path(path)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}", code="limits-unreadable") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: not a TOML file: {error}", code="limits-invalid") from error
+    return limits_from_document(document, n_joints, str(file))
+
+
+def limits_from_document(document: Mapping[str, Any], n_joints: int, source: str = "limits") -> DesignLimits:
+    """Return the limits that a mapping with the keys of ``read_limits`` states."""
+    try:
+        return _parse(document, n_joints)
+    except InputError as error:
+        raise InputError(f"{source}: {error.detail}", code="limits-invalid") from error
+
+
+def _parse(document: Mapping[str, Any], n: int) -> DesignLimits:
+    degrees = {f"{key}_deg" for key in _ANGLE_KEYS}
+    known = {*_JOINT_KEYS, *_ANGLE_KEYS, *degrees, "box", "floor", "self_collision", "radii"}
+    unknown = set(document) - known
+    if unknown:
+        raise InputError(f"unknown keys {sorted(unknown)}; known are {sorted(known)}")
+    values = {key: _numbers(document, key, n) for key in (*_JOINT_KEYS, *_ANGLE_KEYS, *degrees) if key in document}
+    for key in _ANGLE_KEYS:
+        if f"{key}_deg" in values:
+            if key in values:
+                raise InputError(f"{key} is given in rad and in degrees; give one of them")
+            values[key] = np.deg2rad(values.pop(f"{key}_deg"))
+    if "start" not in values:
+        raise InputError("start is missing: the pose, one angle per joint, that the motion begins in")
+    start = values.pop("start")
+    end = values.pop("end", start)
+    unlimited = JointLimits.unlimited(n)
+    joints = JointLimits(**{key: values.get(key, getattr(unlimited, key)) for key in _JOINT_KEYS})
+    workspace = Workspace(
+        box=_optional(document, "box", _box),
+        floor=_optional(document, "floor", _metres),
+        self_collision=_optional(document, "self_collision", _metres),
+        radii=_optional(document, "radii", lambda key, value: _array(key, value, (n + 1,))),
+    )
+    return DesignLimits(joints, start, end, workspace)
+
+
+def _optional(document: Mapping[str, Any], key: str, read: Callable[[str, Any], Any]) -> Any:
+    return read(key, document[key]) if key in document else None
+
+
+def _numbers(document: Mapping[str, Any], key: str, n: int) -> Array:
+    value = _array(key, document[key], (n,))
+    if key in ("velocity", "acceleration", "jerk", "torque") and np.any(value <= 0.0):
+        raise InputError(f"{key}: every joint needs a positive limit, got {value.tolist()}")
+    return value
+
+
+def _array(key: str, value: Any, shape: tuple[int, ...]) -> Array:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{key}: expected {shape[0]} numbers, got {value!r}") from error
+    if array.shape != shape or np.any(np.isnan(array)):
+        raise InputError(f"{key}: expected {' x '.join(map(str, shape))} numbers, got {value!r}")
+    return array
+
+
+def _box(key: str, value: Any) -> Array:
+    return _array(key, value, (2, 3))
+
+
+def _metres(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{key}: expected a number of metres, got {value!r}")
+    return float(value)

@@ -1,0 +1,107 @@
+"""Sequential quadratic programming (SciPy's SLSQP) on the same gradient: the baseline."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from core.excitation.problem import DesignProblem, Smoothing
+from core.excitation.search import Search
+
+Array = NDArray[np.float64]
+
+SMOOTHING = (Smoothing(6.0, 0.1, 0.0), Smoothing(60.0, 0.03, 0.0), Smoothing(600.0, 0.01, 0.0))
+ITERATIONS = 80
+GRID_STEP = 8
+"""Every so many rows of the limit grid are constraints: SLSQP's cost grows with their number."""
+_INSIDE = 0.98
+"""Share of the limits that is used, for what happens between those rows."""
+
+
+class _OverError(Exception):
+    """Time is up in the middle of a minimisation."""
+
+
+def search(referee: Search, warm: Sequence[Array] = ()) -> None:
+    """Spend the budget on minimisations from random starts."""
+    waiting = [referee.inwards(x) for x in warm]
+    while not referee.over():
+        x = waiting.pop(0) if waiting else referee.random_start()
+        for smoothing in SMOOTHING:
+            x = _minimise(referee, x, smoothing)
+        referee.offer(x)
+
+
+def _minimise(referee: Search, x: Array, smoothing: Smoothing) -> Array:
+    problem = referee.problem
+    reached = [x]
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        value, gradient = problem.objective(flat.reshape(problem.shape), smoothing)
+        return value, gradient.ravel()
+
+    def note(flat: Array) -> None:
+        reached[0] = np.array(flat).reshape(problem.shape)
+        if referee.over():
+            raise _OverError
+
+    options: dict[str, Any] = {
+        "jac": True,
+        "constraints": _constraints(problem),
+        "callback": note,
+        "options": {"maxiter": ITERATIONS},
+    }
+    with contextlib.suppress(_OverError):
+        optimize.minimize(objective, x.ravel(), method="SLSQP", **options)
+    return reached[0]
+
+
+def _constraints(problem: DesignProblem) -> list[dict[str, Any]]:
+    n, m = problem.shape
+    linear = problem.linear
+    picked = slice(None, None, GRID_STEP)
+    rows = linear.rows[picked]
+    blocks = np.zeros((n, len(rows), n, m))
+    for j in range(n):
+        blocks[j, :, j, :] = rows
+    jacobian = blocks.reshape(-1, n * m)
+    margin = 0.5 * (1.0 - _INSIDE) * (linear.upper - linear.lower)[picked].T
+    upper = ((linear.upper - linear.offset)[picked].T - margin).ravel()
+    lower = ((linear.lower - linear.offset)[picked].T + margin).ravel()
+    limited = np.isfinite(upper) & (upper - lower < 1e8)
+    A, upper, lower = jacobian[limited], upper[limited], lower[limited]
+    both = np.vstack([-A, A])
+    found: list[dict[str, Any]] = [
+        {
+            "type": "ineq",
+            "fun": lambda flat: np.concatenate([upper - A @ flat, A @ flat - lower]),
+            "jac": lambda _: both,
+        }
+    ]
+    if problem.workspace is not None:
+        found.append(_workspace_constraint(problem))
+    return found
+
+
+def _workspace_constraint(problem: DesignProblem) -> dict[str, Any]:
+    """The least clearance at every fourth grid point."""
+    check = problem.workspace
+    assert check is not None  # noqa: S101 - the caller has looked
+    picked = slice(None, None, 4)
+
+    def worst(flat: Array) -> Array:
+        q = problem.motion(flat.reshape(problem.shape))[0][picked]
+        return np.asarray(check.clearances(q).min(axis=1) - 0.005)
+
+    def slope(flat: Array) -> Array:
+        q = problem.motion(flat.reshape(problem.shape))[0][picked]
+        clearance, gradient = check.clearances_and_gradients(q)
+        chosen = gradient[np.arange(len(q)), clearance.argmin(axis=1)]
+        return np.asarray(np.einsum("kj,km->kjm", chosen, problem.basis[0][picked]).reshape(len(q), -1))
+
+    return {"type": "ineq", "fun": worst, "jac": slope}
