@@ -23,8 +23,8 @@ _GRAVITY_TOLERANCE = 0.02
 _UPRIGHT = 1e-12
 
 
-def urdf_text(chain: SerialChain) -> str:
-    """Return the URDF document of a chain.
+def urdf_text(chain: SerialChain, notes: Sequence[str] = ()) -> str:
+    """Return the URDF document of a chain, with ``notes`` as comments.
 
     Joints keep their names; links are called after them. Gravity in URDF is along -z of the root link: a chain that
     is mounted otherwise gets a root link ``world`` in which it stands as it does. Rotor inertias have no place in
@@ -39,7 +39,8 @@ def urdf_text(chain: SerialChain) -> str:
     check_consistent(chain)
     lines = ['<?xml version="1.0"?>', f"<robot name={quoteattr(chain.name)}>"]
     if chain.rotor_inertia is not None:
-        lines.append(f"  <!-- rotor inertias at the joints, kg m^2, for armature: {_row(chain.rotor_inertia)} -->")
+        notes = [*notes, f"rotor inertias at the joints, kg m^2, for armature: {_row(chain.rotor_inertia)}"]
+    lines += [f"  <!-- {note.replace('--', '- -')} -->" for note in notes]
     lines += _base(chain)
     parent = "base_link"
     for j, name in enumerate(chain.joint_names):

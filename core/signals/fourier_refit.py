@@ -64,8 +64,8 @@ def fit_fourier(q: Array, step: float, period: float, order: int, name: str) -> 
             code="recording-too-short",
         )
     columns = _columns(_times(len(q), step), period, order, 0)
-    coefficients: Array = np.linalg.lstsq(columns, q, rcond=None)[0]
-    residual: Array = np.sqrt(np.mean((q - columns @ coefficients) ** 2, axis=0))
+    coefficients = np.asarray(np.linalg.lstsq(columns, q, rcond=None)[0], dtype=np.float64)
+    residual = np.asarray(np.sqrt(np.mean((q - columns @ coefficients) ** 2, axis=0)))
     excursion = np.std(q, axis=0)
     wrong = (residual > _MISFIT * excursion) & (excursion > _NEGLIGIBLE)
     if np.any(wrong):

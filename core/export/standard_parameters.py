@@ -1,0 +1,34 @@
+"""From base parameters to the standard parameters of bodies, which simulators want."""
+
+from __future__ import annotations
+
+from core.errors import InputError
+from core.estimators.consistent import ConsistentParameters, consistent_estimate
+from core.estimators.observations import ParameterStructure
+from core.pipelines.identification import Identification
+
+_TORQUE_UNITS = ("N·m", "N", "N·m, N")
+
+
+def standard_parameters(identification: Identification) -> ConsistentParameters:
+    """Return physically consistent standard parameters that an identification supports.
+
+    They are those nearest to the identified base parameters, in the metric of their covariance, that bodies can have;
+    what no torque tells comes from the identification's own model, its prior. The result says which parameters that is.
+
+    Raises
+    ------
+    InputError
+        The result is in A, since no drive gains were known (code ``unit-not-torque``).
+    IdentificationError
+        No such parameters are found.
+    """
+    if identification.unit not in _TORQUE_UNITS:
+        raise InputError(
+            f"the result is in {identification.unit}, not in N·m, so its parameters are no masses and inertias; "
+            "identify with drive gains",
+            code="unit-not-torque",
+        )
+    model = identification.torque_model
+    structure = ParameterStructure(model.chain, model.base, model.names, model.nonnegative)
+    return consistent_estimate(structure, identification.parameters_, identification.covariance_)
