@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.dynamics import kernels
 from core.dynamics.chain_arrays import ChainArrays, make_workspace
 from core.errors import InputError, ModelError
+from core.models.frames import inertial_from_com, moved_inertial, rotation_from_rpy
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
 
@@ -31,6 +32,7 @@ _PER_JOINT = {
     "rotor_inertia": (),
     "drive_gains": (),
 }
+_ROUNDING = 1e-9  # kg·m²
 _DOCUMENT_KIND = "serial-chain"
 _DOCUMENT_VERSION = 1
 
@@ -155,6 +157,38 @@ class SerialChain:
     def with_gravity(self, gravity: ArrayLike) -> Self:
         """Return the same chain under another gravity (3,) m/s² in its root frame: another mounting."""
         return replace(self, gravity=_as_array(gravity, "gravity", (3,)))
+
+    def with_mounting(self, rpy: ArrayLike) -> Self:
+        """Return the same chain standing otherwise: ``rpy`` (3,) rad turn its root frame in an upright world."""
+        down = np.array([0.0, 0.0, -float(np.linalg.norm(self.gravity))])
+        return self.with_gravity(rotation_from_rpy(_as_array(rpy, "rpy", (3,))).T @ down)
+
+    def with_payload(self, mass: float, com: ArrayLike, inertia: ArrayLike | None = None) -> Self:
+        """Return the chain with a body fixed to its last link.
+
+        Parameters
+        ----------
+        mass : kg.
+        com : (3,) m, centre of mass in the tool frame.
+        inertia : (3, 3) kg·m² about that centre, axes of the tool frame; a point mass by default.
+
+        Raises
+        ------
+        InputError
+            No body has such a mass and inertia.
+        """
+        tensor = np.zeros((3, 3)) if inertia is None else _as_array(inertia, "inertia", (3, 3))
+        moments = np.linalg.eigvalsh(0.5 * np.trace(tensor) * np.eye(3) - tensor)  # second moments of mass
+        if not (np.isfinite(mass) and mass > 0.0) or not np.allclose(tensor, tensor.T) or moments[0] < -_ROUNDING:
+            raise InputError(
+                f"payload of {mass:g} kg: no body has this mass and inertia; the mass must be positive, the inertia "
+                "symmetric, and none of its principal values above the sum of the others",
+                code="payload-impossible",
+            )
+        body = moved_inertial(self.tool, inertial_from_com(mass, _as_array(com, "com", (3,)), tensor))
+        inertial = self.inertial_parameters.copy()
+        inertial[-1] += body
+        return replace(self, inertial_parameters=inertial)
 
     def with_rotor_inertia(self, rotor_inertia: ArrayLike | None) -> Self:
         """Return the same chain with rotor inertias (n,), or without rotor columns for ``None``."""
