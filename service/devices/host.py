@@ -98,11 +98,12 @@ class Host:
     def _obey(self, command: Message) -> None:
         match command:
             case Heartbeat():
-                self._control.heartbeat(command.authority_until)
+                self._control.heartbeat(command.authority_until, command.arming)
             case Play():
                 self._start(self._answer(command.call, self._control.play(command.request)))
                 asyncio.get_running_loop().call_soon(self._changed.set)
             case Stop():
+                self._control.revoke()
                 self._start(self._answer(command.call, self._control.stop(command.reason)))
             case Recover():
                 self._start(self._answer(command.call, self._control.recover()))

@@ -50,6 +50,7 @@ class HostLink:
         self._words: deque[str] = deque(maxlen=WORDS_KEPT)
         self._silence: float | None = None  # s, after which it was given up
         self._hung_up = False  # the host, of itself
+        self.heard = False  # anything yet; a host that starts takes its time
         threading.Thread(target=self._hear_words, name=f"{robot}-words", daemon=True).start()
 
     @classmethod
@@ -88,22 +89,18 @@ class HostLink:
         if not self._writer.is_closing():
             self._writer.write(line(message))
 
-    async def call(self, make: Callable[[int], Message], failure: type[DriverError]) -> None:
-        """Send ``make(number)`` and wait for the answer to that number.
+    def call(self, make: Callable[[int], Message], failure: type[DriverError]) -> asyncio.Future[None]:
+        """Send ``make(number)`` at once; the future is that of the answer to that number.
 
-        Raises
-        ------
-        DriverError
-            ``failure`` with the host's code and words, or `HostGone`.
+        It raises ``failure`` with the host's code and words, or `HostGone`. A host that is starting answers when
+        it has started, one that hangs when it was ended: whoever cannot wait so long sets a limit.
         """
         number = next(self._numbers)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls[number] = failure, answer
-        try:
-            self.send(make(number))
-            await answer
-        finally:
-            del self._calls[number]
+        answer.add_done_callback(lambda _: self._calls.pop(number))
+        self.send(make(number))
+        return answer
 
     async def messages(self) -> AsyncIterator[FromHost]:
         """Yield what the host says, except answers to calls, until it ends or falls silent (then kill it)."""
@@ -120,6 +117,7 @@ class HostLink:
                     break
                 message = from_host.validate_json(received)
                 limit = SILENCE_LIMIT
+                self.heard = True
                 if isinstance(message, Done | Failed):
                     self._answer(message)
                 else:
@@ -139,7 +137,7 @@ class HostLink:
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
         how = self._how_it_ended()
-        for _, answer in self._calls.values():
+        for _, answer in list(self._calls.values()):
             if not answer.done():
                 answer.set_exception(HostGone(f"{self._robot}: {how}"))
         return how

@@ -30,12 +30,14 @@ class Approach(Message):
 class MotionRequest(Message):
     """Play a trajectory file (.npz with t (N,), q (N, n), qd (N, n), uniform period).
 
+    ``arming`` is the number of the arming that this motion uses up.
     Without ``approach`` the robot must already be within ``start_tolerance`` (rad) of the first pose.
     ``tracking_limit`` (rad, one per joint) stops the motion when the actual pose leaves the target by more.
     ``settle_time`` (s) is the rest before the first and after the last sample.
     """
 
     motion_id: str
+    arming: int
     trajectory: Path
     approach: Approach | None = None
     start_tolerance: Positive
@@ -135,10 +137,11 @@ class Configure(Message):
 
 
 class Heartbeat(Message):
-    """The service is alive; motion is allowed until ``authority_until`` (CLOCK_MONOTONIC, s)."""
+    """The service is alive; the motion of this ``arming`` is allowed until ``authority_until`` (CLOCK_MONOTONIC, s)."""
 
     type: Literal["heartbeat"] = "heartbeat"
     authority_until: float | None
+    arming: int | None
 
 
 class Play(Message):
@@ -148,6 +151,8 @@ class Play(Message):
 
 
 class Stop(Message):
+    """Stop, and refuse whatever was asked for under the present arming but has not arrived yet."""
+
     type: Literal["stop"] = "stop"
     call: int
     reason: str

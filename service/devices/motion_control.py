@@ -78,6 +78,8 @@ class MotionControl:
         motion_enabled: bool,
     ) -> None:
         self._authority_until: float | None = None
+        self._arming: int | None = None  # in force, as the service says
+        self._spent = 0  # the last arming that a motion used up or a stop ended
         self._last_heartbeat = time.monotonic()
         self._driver = driver
         self._ring = ring
@@ -96,10 +98,15 @@ class MotionControl:
     def motion_id(self) -> str | None:
         return None if self._run is None else self._run.request.motion_id
 
-    def heartbeat(self, authority_until: float | None) -> None:
-        """The service is alive, and allows motion until ``authority_until`` (CLOCK_MONOTONIC, s)."""
+    def heartbeat(self, authority_until: float | None, arming: int | None) -> None:
+        """The service is alive, and allows the motion of ``arming`` until ``authority_until`` (CLOCK_MONOTONIC, s)."""
         self._last_heartbeat = time.monotonic()
         self._authority_until = authority_until
+        self._arming = arming
+
+    def revoke(self) -> None:
+        """End the present arming: a motion that was asked for under it and arrives from now on is refused."""
+        self._spent = self._arming or self._spent
 
     # --- play ------------------------------------------------------------------------------------------
 
@@ -122,6 +129,7 @@ class MotionControl:
         loop = asyncio.get_running_loop()
         run = Run(request, trajectory, player, loop.create_future(), asyncio.Event(), asyncio.Event())
         self._run = run
+        self.revoke()  # one arming, one motion
         player.start(_Listener(self, run, loop))
         try:
             async with asyncio.timeout(READY_TIMEOUT):
@@ -141,6 +149,11 @@ class MotionControl:
                 self._authority_until is None or self._authority_until <= now,
                 "no-authority",
                 "nobody holds a valid lease for this robot",
+            ),
+            (
+                request.arming != self._arming or request.arming <= self._spent,
+                "permit-withdrawn",
+                "the permit for this motion is used up or was withdrawn: the robot was stopped or disarmed since",
             ),
             (
                 self._acquisition.connection != "streaming",
@@ -287,6 +300,8 @@ class MotionControl:
             return Cause("faulted", f"the service was silent for {HEARTBEAT_LIMIT} s", "heartbeat-lost")
         if self._authority_until is None or self._authority_until <= now:
             return Cause("stopped", "the authority to move the robot has lapsed", "authority-lapsed")
+        if self._run is not None and self._run.request.arming != self._arming:
+            return Cause("stopped", "the permit for this motion was withdrawn", "permit-withdrawn")
         if self._acquisition.connection != "streaming":
             return Cause("faulted", f"samples are missing: {self._acquisition.reason}", "samples-stale", True)
         return None

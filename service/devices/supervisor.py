@@ -33,6 +33,8 @@ from service.settings import RobotSettings
 HEARTBEAT_PERIOD = 0.1  # s
 FIRST_RESTART, LAST_RESTART = 0.2, 10.0  # s before a new host, doubling
 STEADY_AFTER = 30.0  # s of life after which the next restart is quick again
+HOST_PATIENCE = 1.0  # s for the host to confirm a stop before the controller is told from here as well
+CONFIRM_TIME = 5.0  # s after that for the host to confirm it all the same
 ORPHAN_TIME = 1.0  # s in which a motion process without its host brings the robot to rest
 
 _log = logging.getLogger(__name__)
@@ -76,6 +78,7 @@ class DeviceSupervisor:
         self._changed = asyncio.Event()  # replaced at every change
         self._closing = asyncio.Event()
         self._authority_until: float | None = None
+        self._arming: int | None = None
         self._fault: str | None = None
         self._motion: _Motion | None = None
 
@@ -123,15 +126,17 @@ class DeviceSupervisor:
     async def play(self, motion: MotionRequest) -> AsyncGenerator[MotionEvent, None]:
         """Play a trajectory: ``MotionStarted``, ``MotionProgress`` ..., and always ``MotionFinished`` last.
 
-        Authority (`set_authority`) must have been given. ``MotionStarted`` is missing when the motion was
-        stopped on its way to the first pose. Leaving the iteration early stops the motion.
+        The host is asked in the very turn of the event loop in which the first event is asked for. Authority
+        (`set_authority`) must have been given and the motion's arming be in force (`set_arming`).
+        ``MotionStarted`` is missing when the motion was stopped on its way to the first pose. Leaving the
+        iteration early stops the motion.
 
         Raises
         ------
         MotionRefused
             Before the first event, with nothing moved. Codes: ``motion-disabled``, ``no-authority``,
-            ``robot-busy``, ``device-faulted``, ``not-streaming``, ``not-at-start``, ``remote-control-off``,
-            ``robot-not-running``, ``program-running``, ``protective-stop``, ``emergency-stop``, ...
+            ``permit-withdrawn``, ``robot-busy``, ``device-faulted``, ``not-streaming``, ``not-at-start``,
+            ``remote-control-off``, ``robot-not-running``, ``program-running``, ``protective-stop``, ...
         HostGone
             Before the first event; the robot may have begun to move, and was stopped.
         """
@@ -145,8 +150,7 @@ class DeviceSupervisor:
             )
         link = self._require_link(MotionRefused)
         under_way = self._motion = _Motion(motion)
-        call = link.call(lambda number: Play(call=number, request=motion), MotionRefused)
-        accepting = asyncio.create_task(call)
+        accepting = link.call(lambda number: Play(call=number, request=motion), MotionRefused)
         accepting.add_done_callback(lambda answered: self._answered(under_way, answered))
         try:
             await asyncio.shield(accepting)
@@ -162,25 +166,30 @@ class DeviceSupervisor:
     async def stop(self, reason: str) -> None:
         """Stop the robot; always allowed, idempotent; returns when it is at rest.
 
+        A host that is not there, is starting or does not answer soon is not waited for: the controller is then
+        told from here as well. A motion asked for under the present arming that has not begun never begins.
+
         Raises
         ------
         StopUnconfirmed
             Every way was tried and the robot is not known to be at rest.
         """
-        if self._link is not None:
-            with contextlib.suppress(HostGone):
-                await self._link.call(lambda number: Stop(call=number, reason=reason), StopUnconfirmed)
-                return
+        link = self._link
+        asked = None if link is None else link.call(lambda number: Stop(call=number, reason=reason), StopUnconfirmed)
+        if link is not None and link.heard and await _done_within(HOST_PATIENCE, asked):
+            return
+        context: dict[str, Any] = {}
         try:
             await self._halt()
+            done = "the controller was told to stop"
         except DriverError as error:
-            raise StopUnconfirmed(
-                f"{self.robot.name}: there is no device host ({self.status.reason}), and {error.detail}",
-                **error.context,
-            ) from error
+            done, context = f"the controller could not be told to stop either ({error.detail})", error.context
+        if await _done_within(CONFIRM_TIME, asked):
+            return
         raise StopUnconfirmed(
-            f"{self.robot.name}: the controller was told to stop, but without a device host "
-            f"({self.status.reason}) it is not known whether the robot is at rest"
+            f"{self.robot.name}: {done}, but without word from the device host "
+            f"({self.status.reason or 'it does not answer'}) it is not known whether the robot is at rest; look at it",
+            **context,
         )
 
     async def reset_fault(self) -> None:
@@ -193,6 +202,11 @@ class DeviceSupervisor:
     def set_authority(self, valid_until_monotonic: float | None) -> None:
         """Allow motion until that ``time.monotonic()``; None takes the permission away at once."""
         self._authority_until = valid_until_monotonic
+        self._heartbeat()
+
+    def set_arming(self, number: int | None) -> None:
+        """Say which arming is in force: the host plays only that one's motion, and ends any other at once."""
+        self._arming = number
         self._heartbeat()
 
     # --- the host --------------------------------------------------------------------------------------
@@ -271,10 +285,10 @@ class DeviceSupervisor:
 
     def _heartbeat(self) -> None:
         if self._link is not None:
-            self._link.send(Heartbeat(authority_until=self._authority_until))
+            self._link.send(Heartbeat(authority_until=self._authority_until, arming=self._arming))
 
     def _require_link(self, failure: type[DriverError]) -> HostLink:
-        if self._link is None:
+        if self._link is None or not self._link.heard:
             raise failure(f"{self.robot.name}: {self.status.reason}", code="not-streaming")
         return self._link
 
@@ -301,7 +315,7 @@ class DeviceSupervisor:
         elif self._motion is not None and isinstance(message, MotionEvent):
             self._motion.events.put_nowait(message)
 
-    def _answered(self, under_way: _Motion, answer: asyncio.Task[None]) -> None:
+    def _answered(self, under_way: _Motion, answer: asyncio.Future[None]) -> None:
         refused = answer.cancelled() or answer.exception() is not None
         under_way.accepted = not refused
         if refused and self._motion is under_way:
@@ -331,3 +345,13 @@ class DeviceSupervisor:
         changed.set()
         if self._on_status is not None:
             self._on_status(self.status)
+
+
+async def _done_within(seconds: float, answer: asyncio.Future[None] | None) -> bool:
+    """Wait for the host's answer; False when it does not come, or the host is gone. Raises what it says."""
+    if answer is None:
+        return False
+    with contextlib.suppress(TimeoutError, HostGone):
+        await asyncio.wait_for(asyncio.shield(answer), seconds)
+        return True
+    return False

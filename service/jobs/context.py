@@ -76,7 +76,7 @@ class JobContext:
     Attributes
     ----------
     job : its live state; ``job.stop`` says when to end.
-    fencing : number of the lease under which a motion was asked for; 0 for jobs that move nothing.
+    arming : number of the arming under which a motion was asked for; 0 for jobs that move nothing.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class JobContext:
         database: Database,
         robots: Mapping[str, Robot],
         compute: Compute,
-        fencing: int,
+        arming: int,
     ) -> None:
         self.job = job
         self.settings = settings
         self.database = database
-        self.fencing = fencing
+        self.arming = arming
         self.folder = settings.runtime_path / "jobs" / job.id
         self._robots = robots
         self._compute = compute

@@ -2,7 +2,8 @@
 
 The guard keeps the three consistent while nobody asks: an arm belongs to the lease under which it was
 given, a motion does not outlive its lease, a device that reports a fault latches the permit. The device
-host enforces the lease's deadline by itself as well, should this process hang or die.
+host is told which arming is in force and until when the lease lasts, and enforces both by itself as well,
+should this process hang or die, or a stop overtake the motion that it should prevent.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from core.errors import DynidError
+from drivers.contract import MotionRefused
 from service.devices import DeviceStatus, DeviceSupervisor
 from service.errors import ConflictError
 from service.motion.lease import Lease, LeaseGrant
@@ -59,11 +62,13 @@ class MotionGuard:
             settings.name,
             motion_enabled=settings.motion_enabled,
             arm_seconds=arm_seconds,
-            on_change=on_change,
+            on_change=self._permit_changed,
             clock=clock,
         )
         self.lease = Lease(settings.name, clock=clock)
         self._next_fencing = next_fencing
+        self._on_change = on_change
+        self._waiting: list[Callable[[str], None]] = []  # whoever prepares a motion under the present arming
         self._granting = asyncio.Lock()
         self._armed_by = 0  # fencing number of the lease under which the permit was armed
         self._watch: asyncio.Task[None] | None = None
@@ -154,7 +159,7 @@ class MotionGuard:
     # --- motion -------------------------------------------------------------------------------------
 
     def require_ready(self, token: str | None) -> int:
-        """Return the fencing number under which a motion may be prepared now; refuse otherwise.
+        """Return the number of the arming under which a motion may be prepared now; refuse otherwise.
 
         Raises
         ------
@@ -162,25 +167,63 @@ class MotionGuard:
             ``robot-disarmed``, ``lease-required`` or ``lease-invalid``.
         """
         self.permit.require_armed()
-        return self.lease.require(token).fencing
+        self.lease.require(token)
+        return self._require_arming(self.permit.arming)
 
-    def begin_motion(self, fencing: int, reason: str) -> None:
-        """ARMED -> MOVING for the holder whose lease has this number, if it is still in force.
+    @contextmanager
+    def preparing(self, arming: int, give_up: Callable[[str], None]) -> Iterator[None]:
+        """While a motion is prepared under this arming: ``give_up(why)`` is called should the arming end.
 
         Raises
         ------
         ConflictError
-            ``robot-disarmed``, or ``lease-lost`` when the lease ended or passed to someone else.
+            ``arming-ended`` already.
         """
+        self._require_arming(arming)
+        self._waiting.append(give_up)
+        try:
+            yield
+        finally:
+            self._waiting.remove(give_up)
+
+    def begin_motion(self, arming: int, reason: str) -> None:
+        """ARMED -> MOVING for a motion that was asked for under this arming, if it is still in force.
+
+        Raises
+        ------
+        ConflictError
+            ``arming-ended``: the robot was stopped or disarmed since, or the lease has ended. Nothing has moved.
+        """
+        self._require_arming(arming)
+        self.permit.begin_motion(reason)
+
+    def require_moving(self, arming: int) -> None:
+        """Refuse a motion that was stopped between `begin_motion` and its way to the device.
+
+        To be called in the very turn of the event loop in which the device is asked to play.
+
+        Raises
+        ------
+        MotionRefused
+            ``motion-stopped``; nothing has moved.
+        """
+        if self.permit.state is not PermitState.MOVING or self.permit.arming != arming:
+            raise MotionRefused(
+                f"{self.robot} was stopped before the motion began ({self.permit.reason})", code="motion-stopped"
+            )
+
+    def _require_arming(self, arming: int | None) -> int:
+        """Return ``arming`` if the permit is ARMED under it and its lease lasts."""
         grant = self.lease.current
-        if grant is None or grant.fencing != fencing:
+        armed = self.permit.state is PermitState.ARMED and self.permit.arming == arming
+        if arming is None or not armed or grant is None or grant.fencing != self._armed_by:
             raise ConflictError(
-                f"the lease under which this motion of {self.robot} was asked for is no longer in force; "
-                "nothing was moved",
-                code="lease-lost",
+                f"the arming under which this motion of {self.robot} was asked for is no longer in force "
+                f"({self.permit.reason}); nothing was moved. Arm again and submit it again if it is still wanted",
+                code="arming-ended",
                 robot=self.robot,
             )
-        self.permit.begin_motion(reason)
+        return arming
 
     def end_motion(self, reason: str) -> None:
         """MOVING or STOPPING -> DISARMED, the robot being at rest; a fault stays latched."""
@@ -192,6 +235,7 @@ class MotionGuard:
     async def stop(self, reason: str) -> None:
         """Stop the robot, whoever moves it, and disarm. Needs neither lease nor permit; idempotent.
 
+        Also ends whatever is prepared under the arming: a motion asked for before the stop never begins after it.
         Returns when the robot is at rest.
 
         Raises
@@ -221,6 +265,14 @@ class MotionGuard:
                 robot=self.robot,
                 connection=status.connection,
             )
+
+    def _permit_changed(self, change: PermitChange) -> None:
+        self.device.set_arming(self.permit.arming)
+        if change.before is PermitState.ARMED and change.after is not PermitState.MOVING:
+            for give_up in list(self._waiting):
+                give_up(change.reason)
+        if self._on_change is not None:
+            self._on_change(change)
 
     # --- watching -----------------------------------------------------------------------------------
 

@@ -36,6 +36,9 @@ ALLOWED: Mapping[PermitState, frozenset[PermitState]] = {
 }
 """The only transitions there are. A motion passes through STOPPING also when it ends by itself."""
 
+UNARMED = frozenset({PermitState.DISARMED, PermitState.FAULTED})
+"""The states in which no arming is in force."""
+
 
 @dataclass(frozen=True)
 class PermitChange:
@@ -76,6 +79,7 @@ class Permit:
         self._clock = clock
         self._state = PermitState.DISARMED
         self._armed_until = 0.0
+        self._armings = 0
 
     @property
     def state(self) -> PermitState:
@@ -90,6 +94,15 @@ class Permit:
             return None
         return self._armed_until - self._clock()
 
+    @property
+    def arming(self) -> int | None:
+        """Number of the arming that is in force, from ARMED until its motion is over; None otherwise.
+
+        Every arming has a number larger than all before, so that what was asked for under one of them never
+        passes under a later one.
+        """
+        return None if self._state in UNARMED else self._armings
+
     def arm(self) -> None:
         """Allow one motion, for a limited time.
 
@@ -100,7 +113,10 @@ class Permit:
             DISARMED.
         """
         self.require_enabled()
+        if self.state is not PermitState.DISARMED:
+            self._refuse(PermitState.ARMED)
         self._armed_until = self._clock() + self.arm_seconds
+        self._armings += 1
         self._move_to(PermitState.ARMED, f"armed for {self.arm_seconds:g} s")
 
     def require_enabled(self) -> None:

@@ -12,6 +12,7 @@ from drivers.contract import MotionRefused
 from service.devices import Approach, MotionFinished, MotionProgress, MotionRequest, MotionStarted
 from service.jobs.context import JobContext, JobFailedError, Kind, Robot
 from service.jobs.kinds.references import trajectory_for
+from service.jobs.live import StopCause
 from service.jobs.models import JobKind, PlayRequest, PlayResult
 from service.jobs.recording import JobRecording
 from service.motion.preflight import PreparedMotion, prepare_motion
@@ -33,10 +34,11 @@ def check(session: Session, request: PlayRequest) -> None:
 
 async def run(context: JobContext, request: PlayRequest) -> PlayResult:
     robot = context.robot(request.robot)
-    trajectory = await context.read(trajectories.get, request.trajectory_id)
-    context.enter("preflight")
-    await robot.device.wait_streaming(timeout=5.0)
-    prepared = await _prepare(context, robot, trajectory, request)
+    with robot.guard.preparing(context.arming, lambda why: context.job.stop.request(StopCause.CANCELLED, why)):
+        trajectory = await context.read(trajectories.get, request.trajectory_id)
+        context.enter("preflight")
+        await context.job.stop.bound(robot.device.wait_streaming(timeout=5.0))
+        prepared = await _prepare(context, robot, trajectory, request)
     context.limit(prepared.duration + MOTION_SECONDS)
     context.enter("approach")
     recording = None
@@ -109,6 +111,7 @@ def _motion(context: JobContext, robot: Robot, prepared: PreparedMotion, request
     approach = request.approach
     return MotionRequest(
         motion_id=context.job.id,
+        arming=context.arming,
         trajectory=prepared.trajectory,
         approach=None if approach is None else Approach(speed=approach.speed, acceleration=approach.acceleration),
         start_tolerance=robot.settings.start_tolerance,
@@ -121,7 +124,7 @@ async def _move(
     context: JobContext, robot: Robot, motion: MotionRequest, recording: JobRecording | None
 ) -> MotionFinished:
     """Move under the permit. However the motion ends, the permit says so."""
-    robot.guard.begin_motion(context.fencing, f"job {context.job.id}")
+    robot.guard.begin_motion(context.arming, f"job {context.job.id}")
     try:
         finished = await _until_over(context, robot, motion, recording)
     except MotionRefused as refused:
@@ -194,6 +197,7 @@ async def _follow(
 ) -> MotionFinished:
     rest = round(motion.settle_time * robot.device.status.rate_hz)  # in which the robot stands before it starts
     finished = None
+    robot.guard.require_moving(context.arming)  # no turn of the loop between this and the message to the device
     async for event in robot.device.play(motion):
         match event:
             case MotionStarted():

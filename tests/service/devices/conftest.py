@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -99,17 +100,22 @@ def supervised(
 
 @pytest.fixture
 def sway(tmp_path: Path) -> Callable[..., MotionRequest]:
-    """Make a request for a slow sway of joints 1, 3 and 6 from the home pose and back."""
-    t = np.arange(0.0, PERIOD + 1e-9, 0.002)
-    w = 2 * np.pi / PERIOD
-    joints = np.array([1.0, 0.0, 0.5, 0.0, 0.0, 1.0]) * 0.15
-    q = HOME + joints * (1 - np.cos(w * t))[:, None]
-    path = tmp_path / "sway.npz"
-    np.savez(path, t=t, q=q, qd=joints * w * np.sin(w * t)[:, None])
+    """Make a request for a sway of joints 1, 3 and 6 from the home pose and back, ``slow`` times slower."""
+    armings = itertools.count(1)
 
-    def make(motion_id: str = "sway", **changes: Any) -> MotionRequest:
+    def save(slow: float) -> Path:
+        t = np.arange(0.0, slow * PERIOD + 1e-9, 0.002)
+        w = 2 * np.pi / (slow * PERIOD)
+        joints = np.array([1.0, 0.0, 0.5, 0.0, 0.0, 1.0]) * 0.15
+        q = HOME + joints * (1 - np.cos(w * t))[:, None]
+        path = tmp_path / f"sway-{slow:g}.npz"
+        np.savez(path, t=t, q=q, qd=joints * w * np.sin(w * t)[:, None])
+        return path
+
+    def make(motion_id: str = "sway", slow: float = 1.0, **changes: Any) -> MotionRequest:
         values: dict[str, Any] = {
-            "trajectory": path,
+            "arming": next(armings),
+            "trajectory": save(slow),
             "approach": Approach(speed=1.0, acceleration=2.0),
             "start_tolerance": 0.01,
             "tracking_limit": (0.1,) * 6,
@@ -122,12 +128,13 @@ def sway(tmp_path: Path) -> Callable[..., MotionRequest]:
 
 @pytest.fixture
 def follow() -> Callable[..., Any]:
-    """Play a motion to its end and return its events; ``during`` is called once, when it is under way."""
+    """Arm for a motion, play it to its end and return its events; ``during`` is called once, when it is under way."""
 
     async def follow(
         device: DeviceSupervisor, motion: MotionRequest, during: Callable[[], object] = lambda: None
     ) -> list[MotionEvent]:
         events: list[MotionEvent] = []
+        device.set_arming(motion.arming)
         async for event in device.play(motion):
             events.append(event)
             if len(events) == 4:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +19,7 @@ from typing import Any
 import pytest
 
 from core.streaming.ring import RingReader
-from drivers.contract import MotionRefused
+from drivers.contract import ApproachSpeed, MotionFinish, MotionPlayer, MotionRefused, StopUnconfirmed
 from drivers.virtual.process import VirtualUR10e
 from service.devices import DeviceSupervisor, MotionEvent, MotionFinished, MotionRequest
 
@@ -132,8 +134,9 @@ SERVICE = """
         await device.start()
         await device.wait_streaming(30.0)
         device.set_authority(time.monotonic() + 60.0)
+        device.set_arming(1)
         motion = MotionRequest(
-            motion_id="sway", trajectory=trajectory, approach=Approach(speed=1.0, acceleration=2.0),
+            motion_id="sway", arming=1, trajectory=trajectory, approach=Approach(speed=1.0, acceleration=2.0),
             start_tolerance=0.01, tracking_limit=(0.1,) * 6,
         )
         async for event in device.play(motion):
@@ -207,11 +210,72 @@ def test_a_robot_that_leaves_its_target(supervised: Supervised, sway: Sway, foll
     async def run() -> None:
         async with supervised() as device:
             request = sway(tracking_limit=(0.1, 0.1, 1e-7, 0.1, 0.1, 0.1))
+            device.set_arming(request.arming)
             events = [event async for event in device.play(request)]
             end = finished(events)
             assert (end.outcome, end.code) == ("faulted", "tracking-error")
             assert "joint 3 is 0.0" in end.reason
             await eye.until(moving=False, seconds=0.5)
+
+    asyncio.run(run())
+
+
+def test_a_stop_does_not_wait_for_a_host_that_hangs(
+    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+) -> None:
+    """The motion process goes on by itself, and the service has not yet given the host up."""
+
+    async def run() -> None:
+        async with supervised() as device:
+            stops: list[asyncio.Task[None]] = []
+
+            def hang() -> None:
+                os.kill(host_of(device), signal.SIGSTOP)
+                stops.append(asyncio.create_task(device.stop("it hangs")))
+
+            end = finished(await follow(device, sway(slow=5.0), hang))
+            assert (end.outcome, end.code) == ("faulted", "device-host-gone")
+            with pytest.raises(StopUnconfirmed, match="the controller was told to stop"):
+                await stops[0]
+            await eye.until(moving=False, seconds=0.5)
+
+    asyncio.run(run())
+
+
+class Proceeding:
+    """Lets a motion that no device host knows of begin, and says when it is under way and when it is over."""
+
+    def __init__(self, player: MotionPlayer) -> None:
+        self.under_way, self.over = threading.Event(), threading.Event()
+        self._player = player
+
+    def accepted(self) -> None: ...
+
+    def at_start(self) -> None:
+        self._player.proceed()
+
+    def progress(self, time: float) -> None:
+        self.under_way.set()
+
+    def finished(self, finish: MotionFinish) -> None:
+        self.over.set()
+
+
+def test_a_stop_does_not_wait_for_a_host_that_starts(supervised: Supervised, sway: Sway, eye: Any) -> None:
+    """Somebody else moves the robot; a host takes seconds to start."""
+
+    async def run() -> None:
+        player = eye.driver.player(sway(slow=10.0).trajectory, ApproachSpeed(1.0, 2.0), settle_time=0.0)
+        foreign = Proceeding(player)
+        player.start(foreign)
+        assert await asyncio.to_thread(foreign.under_way.wait, 30.0)
+        async with supervised(streaming=False) as device:
+            stopping = asyncio.create_task(device.stop("at once"))
+            await asyncio.to_thread(foreign.over.wait, 30.0)
+            assert device.status.reason == "the device host is starting"
+            await eye.until(moving=False, seconds=2.0)
+            with contextlib.suppress(StopUnconfirmed):  # the host may take longer than a stop waits for it
+                await stopping
 
     asyncio.run(run())
 

@@ -110,12 +110,15 @@ def test_stop_returns_when_the_robot_is_at_rest_and_may_be_repeated(
 def test_a_motion_nobody_follows_is_stopped(supervised: Supervised, sway: Sway, eye: Any) -> None:
     async def run() -> None:
         async with supervised() as device:
-            async with aclosing(device.play(sway())) as events:
+            followed, waiting_one = sway(), sway("waiting")
+            device.set_arming(followed.arming)
+            async with aclosing(device.play(followed)) as events:
                 async for event in events:
                     if isinstance(event, MotionProgress):
                         break
             await eye.until(moving=False, seconds=1.0)
-            waiting = asyncio.create_task(anext(device.play(sway("waiting"))))  # cut off before it is accepted
+            device.set_arming(waiting_one.arming)
+            waiting = asyncio.create_task(anext(device.play(waiting_one)))  # cut off before it is accepted
             await asyncio.sleep(0.05)
             waiting.cancel()
             while device.status.motion != "idle":
@@ -142,6 +145,33 @@ def test_motion_needs_authority_from_first_to_last(
     asyncio.run(run())
 
 
+def test_one_arming_is_good_for_one_motion_unless_a_stop_comes_first(
+    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+) -> None:
+    """The host decides, so that a stop also prevents a motion that is on its way."""
+
+    async def refusal(device: DeviceSupervisor, motion: MotionRequest) -> str:
+        with pytest.raises(MotionRefused) as refused:
+            await anext(device.play(motion))
+        return refused.value.code
+
+    async def run() -> None:
+        async with supervised() as device:
+            overtaken, played = sway(), sway()
+            assert await refusal(device, overtaken) == "permit-withdrawn"  # nobody has armed
+            device.set_arming(overtaken.arming)
+            await device.stop("before it came")
+            assert await refusal(device, overtaken) == "permit-withdrawn"
+            assert finished(await follow(device, played)).outcome == "completed"
+            assert await refusal(device, played) == "permit-withdrawn"
+            assert await refusal(device, overtaken) == "permit-withdrawn"
+            end = finished(await follow(device, sway(), lambda: device.set_arming(None)))
+            assert (end.outcome, end.code) == ("stopped", "permit-withdrawn")
+            await eye.until(moving=False, seconds=0.3)
+
+    asyncio.run(run())
+
+
 def test_refusals_say_why_and_move_nothing(
     supervised: Supervised, sway: Sway, follow: Follow, virtual_ur10e: VirtualUR10e, tmp_path: Path
 ) -> None:
@@ -161,7 +191,9 @@ def test_refusals_say_why_and_move_nothing(
             virtual_ur10e.request("remote-control", on=False)
             assert await refusal(device, sway()) == "remote-control-off"
             virtual_ur10e.request("remote-control", on=True)
-            first = device.play(sway())
+            motion = sway()
+            device.set_arming(motion.arming)
+            first = device.play(motion)
             await anext(first)
             assert await refusal(device, sway("second")) == "robot-busy"
             await device.stop("enough")

@@ -48,6 +48,7 @@ class FakeDevice:
             rate_hz=RATE,
         )
         self.authority: float | None = None
+        self.arming: int | None = None
         self.requests: list[MotionRequest] = []
         self.steps = 5
         self.step_seconds = 0.01
@@ -76,6 +77,9 @@ class FakeDevice:
     def set_authority(self, valid_until_monotonic: float | None) -> None:
         self.authority = valid_until_monotonic
 
+    def set_arming(self, number: int | None) -> None:
+        self.arming = number
+
     async def wait_streaming(self, timeout: float) -> None:
         assert self.status.connection == "streaming"
 
@@ -93,6 +97,7 @@ class FakeDevice:
         if self.refusal is not None:
             raise self.refusal
         assert self.authority is not None
+        assert self.arming == motion.arming
         self._stop = None
         self._at_rest.clear()
         try:

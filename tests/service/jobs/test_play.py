@@ -232,6 +232,53 @@ def test_a_stopped_motion_keeps_its_recording(
     asyncio.run(scenario())
 
 
+def test_a_stop_that_comes_right_after_the_permit_prevents_the_motion(
+    bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The permit says MOVING, the device has not been asked yet: a stop in between must not be overtaken."""
+
+    async def scenario() -> None:
+        async with bench() as b:
+            guard = b.engine.guards["r1"]
+            await b.arm()
+            stops: list[asyncio.Task[None]] = []
+            begin = guard.begin_motion
+
+            def begin_and_stop(arming: int, reason: str) -> None:
+                begin(arming, reason)
+                stops.append(asyncio.create_task(guard.stop("operator pressed stop")))
+
+            monkeypatch.setattr(guard, "begin_motion", begin_and_stop)
+            last = await b.follow((await play(b, trajectory(b))).id)
+            await stops[0]
+            assert (last.state, last.error.code) == ("failed", "motion-stopped")
+            assert "operator pressed stop" in last.error.detail
+            assert b.device.requests == []
+            assert guard.permit.state is PermitState.DISARMED
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("how", [by_stop, by_release])
+def test_what_is_prepared_ends_with_its_arming_and_no_later_one_revives_it(
+    bench: Callable[..., Any], how: Callable[[Any, str], Any]
+) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            await b.arm()
+            job = await play(b, trajectory(b))
+            await b.until(job.id, lambda u: u.phase == "preflight")
+            await how(b, job.id)
+            await b.arm()
+            last = await b.follow(job.id)
+            assert (last.state, last.error.code, last.phase) == ("cancelled", "job-cancelled", "preflight")
+            assert "operator pressed stop" in last.error.detail or "lease" in last.error.detail
+            assert b.device.requests == []
+            assert b.engine.guards["r1"].permit.state is PermitState.ARMED
+
+    asyncio.run(scenario())
+
+
 def test_a_lease_that_lapses_stops_the_motion(bench: Callable[..., Any]) -> None:
     async def scenario() -> None:
         async with bench() as b:

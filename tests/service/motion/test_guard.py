@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from drivers.contract import StopUnconfirmed
+from drivers.contract import MotionRefused, StopUnconfirmed
 from service.devices import DeviceStatus
 from service.errors import ConflictError
 from service.motion import MotionGuard, PermitState
@@ -19,12 +19,16 @@ class Device:
     def __init__(self) -> None:
         self.status = DeviceStatus(robot="r1", connection="streaming", rate_hz=500.0)
         self.authority: list[float | None] = []
+        self.armings: list[int | None] = []
         self.stops: list[str] = []
         self.stoppable = True
         self.fault_clears = True
 
     def set_authority(self, valid_until_monotonic: float | None) -> None:
         self.authority.append(valid_until_monotonic)
+
+    def set_arming(self, number: int | None) -> None:
+        self.armings.append(number)
 
     async def stop(self, reason: str) -> None:
         self.stops.append(reason)
@@ -129,19 +133,52 @@ def test_the_next_holder_inherits_neither_arm_nor_motion() -> None:
         async with guarded(lambda: now[0]) as (guard, device):
             first = await guard.acquire_lease("first", 5.0)
             guard.arm(first.token)
-            fencing = guard.require_ready(first.token)
+            arming = guard.require_ready(first.token)
             now[0] += 5.0
             second = await guard.acquire_lease("second", 5.0)
             assert second.fencing > first.fencing
             assert guard.permit.state is PermitState.DISARMED
             guard.arm(second.token)
             with pytest.raises(ConflictError) as refused:
-                guard.begin_motion(fencing, "the first one's motion")
-            assert refused.value.code == "lease-lost"
-            guard.begin_motion(second.fencing, "the second one's")
+                guard.begin_motion(arming, "the first one's motion")
+            assert refused.value.code == "arming-ended"
+            guard.begin_motion(guard.require_ready(second.token), "the second one's")
             now[0] += 5.0
             await guard.acquire_lease("third", 5.0)
             assert device.stops == ["the lease of r1 lapsed"]
+
+    asyncio.run(scenario())
+
+
+def test_a_motion_belongs_to_the_arming_under_which_it_was_asked_for() -> None:
+    async def scenario() -> None:
+        async with guarded() as (guard, device):
+            token = (await guard.acquire_lease("bench", 30.0)).token
+            guard.arm(token)
+            first = guard.require_ready(token)
+            ended: list[str] = []
+            with guard.preparing(first, ended.append):
+                await guard.stop("button")
+                assert ended == ["button"]
+                guard.arm(token)
+                second = guard.require_ready(token)
+                assert second > first
+                with pytest.raises(ConflictError) as ended_before:
+                    guard.begin_motion(first, "job 1")
+                assert ended_before.value.code == "arming-ended"
+            with pytest.raises(ConflictError), guard.preparing(first, ended.append):
+                pytest.fail("its arming has ended")
+            with guard.preparing(second, ended.append):
+                guard.begin_motion(second, "job 2")
+            guard.require_moving(second)
+            for arming in (first, second):
+                if arming == second:
+                    await guard.stop("button")
+                with pytest.raises(MotionRefused, match="stopped before the motion began"):
+                    guard.require_moving(arming)
+            guard.end_motion("at rest")
+            assert ended == ["button"]
+            assert device.armings == [first, None, second, second, second, None]
 
     asyncio.run(scenario())
 
