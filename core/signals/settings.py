@@ -124,8 +124,14 @@ class SignalSettings:
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         unknown = set(document) - {field.name for field in fields(cls)}
         if unknown:
-            raise InputError(f"unknown signal settings: {', '.join(sorted(unknown))}")
-        return cls(**document)
+            raise InputError(
+                f"unknown signal settings: {', '.join(sorted(unknown))}; there are "
+                f"{', '.join(field.name for field in fields(cls))}"
+            )
+        try:
+            return cls(**document)
+        except TypeError as error:
+            raise InputError(f"signal settings: a number or a word is something else: {error}") from error
 
 
 _LONGEST_DELAY = 0.1

@@ -246,3 +246,12 @@ def test_noise_alone_gains_nothing_from_a_delay():
 def test_settings_are_checked(wrong, message):
     with pytest.raises(InputError, match=message):
         SignalSettings(**wrong)
+
+
+def test_settings_of_another_type_or_name_are_refused():
+    for document, message in (
+        ({"rate": "fast"}, "something else"),
+        ({"speed": 1}, "unknown signal settings: speed; there"),
+    ):
+        with pytest.raises(InputError, match=message):
+            SignalSettings.from_document(document)
