@@ -56,24 +56,24 @@ def resample(
 
     Parameters
     ----------
-    left_out : samples that are interpolated across: outliers of a joint's torque, frozen ones of all signals.
+    left_out : samples that are interpolated across: outliers of a joint's torque, jumps and frozen ones of all.
     """
     t = recording.t[piece]
     start, end = t[0] + max(0.0, -delay), t[-1]
     samples = grid_samples(recording, piece, rate, delay)
     grid = np.minimum(start + np.arange(samples) / rate, end)
-    frozen = np.zeros(t.size, dtype=np.bool_) if left_out is None else left_out.frozen[piece]
+    odd_position = np.zeros(t.size, dtype=np.bool_) if left_out is None else left_out.kinematic[piece]
     velocity = recording.qd if measured_velocity else None
-    moving = t[~frozen]
+    moving = t[~odd_position]
     lagging = np.minimum(grid + delay, end)
     efforts = []
     for j in range(recording.n_joints):
-        odd = frozen if left_out is None else frozen | left_out.outliers[piece, j]
+        odd = odd_position if left_out is None else odd_position | left_out.outliers[piece, j]
         efforts.append(np.interp(lagging, t[~odd], effort[piece, j][~odd]))
     return UniformSignals(
         start=float(start),
         rate=rate,
-        q=CubicSpline(moving, recording.q[piece][~frozen])(grid),
-        qd=None if velocity is None else CubicSpline(moving, velocity[piece][~frozen])(grid),
+        q=CubicSpline(moving, recording.q[piece][~odd_position])(grid),
+        qd=None if velocity is None else CubicSpline(moving, velocity[piece][~odd_position])(grid),
         effort=np.column_stack(efforts),
     )

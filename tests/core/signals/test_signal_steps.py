@@ -142,6 +142,7 @@ def spoilt() -> tuple[Recording, np.ndarray]:
     q, qd = recording.q.copy(), recording.qd.copy()
     for i in (800, 801):
         q[i], qd[i], torque[i] = q[799], qd[799], torque[799]
+    q[1100, 0] += 0.05
     return replace(recording, q=q, qd=qd, torque=torque), torque
 
 
@@ -149,6 +150,7 @@ def test_odd_samples_are_marked_and_nothing_else():
     recording, torque = spoilt()
     marks = mark_samples(recording, torque)
     assert np.argwhere(marks.outliers).tolist() == [[400, 1], [1500, 1]]
+    assert np.argwhere(marks.jumps).tolist() == [[1100, 0]]
     assert np.flatnonzero(marks.frozen).tolist() == [800, 801]
     assert marks.missing == 0
     clean = recorded(noise=0.05)
@@ -166,22 +168,24 @@ def test_marked_samples_are_reported_and_left_out_only_on_request():
     assert reported.account["marked"] == {
         "treatment": "report",
         "outliers": [0, 2],
+        "jumps": [1, 0],
         "frozen": 2,
         "missing": 0,
-        "samples": 4,
+        "samples": 5,
         "rows_left_out": 0,
     }
     without = prepare(recording, torque, SignalSettings(marked="leave_out"))
-    assert len(without.segments) == 4
+    assert len(without.segments) == 5
     assert all(segment.motion is without.segments[0].motion for segment in without.segments)
     left_out = without.account["marked"]["rows_left_out"]
     assert left_out == sum(s.n_rows for s in reported.segments) - sum(s.n_rows for s in without.segments)
-    assert 20 <= left_out <= 40
+    assert 30 <= left_out <= 50
     for times in (segment.times for segment in without.segments):
         assert np.diff(times) == pytest.approx(0.01)
-        assert np.abs(times[:, None] - recording.t[[400, 800, 801, 1500]]).min() > 0.05
+        assert np.abs(times[:, None] - recording.t[[400, 800, 801, 1100, 1500]]).min() > 0.05
     truth = prepare(recorded(), recorded().torque, SignalSettings()).segments[0]
     for segment in without.segments:
+        assert segment.motion.qdd[segment.rows] == pytest.approx(truth.motion.qdd[segment.rows], abs=0.02)
         assert segment.effort[segment.rows] == pytest.approx(truth.effort[segment.rows], abs=0.12)
     assert "outliers" not in prepare(recording, torque, SignalSettings(marked="ignore")).account["marked"]
 
