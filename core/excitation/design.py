@@ -36,6 +36,7 @@ from core.excitation.search import OnProgress, Progress, Search
 from core.excitation.segments import Segments
 from core.excitation.trajectory import Trajectory
 from core.excitation.verification import fine_samples, information, verify
+from core.excitation.workspace import WorkspaceCheck
 from core.models import SerialChain
 
 Array = NDArray[np.float64]
@@ -184,8 +185,9 @@ def design(
     InputError
         A setting is wrong.
     """
-    started = clock()
     columns = ObservationColumns(model, settings.friction, _weights(settings, model))
+    compile_kernels(columns, limits)
+    started = clock()
     if settings.family == SEGMENTS:
         referees = _design_segments(columns, limits, settings, on_progress, stop, clock)
         trajectory: Trajectory = Segments(tuple(_trajectory(referee) for referee in referees))
@@ -231,6 +233,16 @@ def design(
         history=tuple(history),
         candidates=candidates,
     )
+
+
+def compile_kernels(columns: ObservationColumns, limits: DesignLimits) -> None:
+    """Load the compiled kernels, or compile them the first time on a machine: not the search's time."""
+    still = np.zeros((1, columns.n_joints))
+    motion = still, still.copy(), still.copy()
+    columns.pull_back(motion, np.zeros((columns.n_joints, columns.count)), 1.0)
+    columns.model.inverse_dynamics(*motion)
+    if limits.workspace.limits_anything:
+        WorkspaceCheck(limits.workspace, columns.model).clearances_and_gradients(still)
 
 
 def evaluate(trajectory: Trajectory, columns: ObservationColumns) -> float:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from core.errors import DynidError
-from service.cli import demo, export, identify, serve
+from service.cli import demo, excite, export, identify, serve
 
 app = typer.Typer(
     name="dynid",
@@ -41,6 +41,7 @@ def _options(
 
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
+app.command("excite")(excite.excite)
 app.command("identify", cls=identify.ListOptionsCommand)(identify.identify)
 app.command("export")(export.export)
 app.command("convert")(export.convert)

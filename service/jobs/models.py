@@ -20,6 +20,7 @@ class JobKind(StrEnum):
 
     PLAY = "play"
     RECORD = "record"
+    EXCITE = "excite"
     IDENTIFY = "identify"
     VALIDATE = "validate"
     FEEDFORWARD = "feedforward"
@@ -82,6 +83,73 @@ class RecordResult(_Model):
     recording_id: str
     samples: int
     lost: int
+
+
+class ExciteLimits(_Model):
+    """What a designed motion keeps to. Joint limits that are absent are those of the robot's model, and stated
+    ones can only tighten them."""
+
+    start: Annotated[PerJoint, Field(description="Pose at the start, rad.")]
+    end: Annotated[PerJoint | None, Field(description="Pose at the end, rad; null: as at the start.")] = None
+    position_lower: Annotated[PerJoint | None, Field(description="rad")] = None
+    position_upper: Annotated[PerJoint | None, Field(description="rad")] = None
+    velocity: Annotated[PerJoint | None, Field(description="rad/s")] = None
+    acceleration: Annotated[PerJoint | None, Field(description="rad/s²")] = None
+    jerk: Annotated[PerJoint | None, Field(description="rad/s³")] = None
+    torque: Annotated[PerJoint | None, Field(description="Predicted by the nominal model, N·m.")] = None
+    floor: Annotated[
+        float | None, Field(allow_inf_nan=False, description="Height that no moving link falls below, m.")
+    ] = None
+    self_collision: Annotated[
+        float | None, Field(ge=0, allow_inf_nan=False, description="Least distance between links, m.")
+    ] = None
+    box: Annotated[list[list[float]] | None, Field(description="Least and largest x, y, z of the tool point, m.")] = (
+        None
+    )
+    radii: Annotated[
+        PerJoint | None, Field(description="Of the capsules around the base and every link, m; null: from geometry.")
+    ] = None
+
+
+class ExciteRequest(_Model):
+    """Design an excitation trajectory for a robot and store it. Moves nothing."""
+
+    kind: Literal[JobKind.EXCITE] = JobKind.EXCITE
+    robot: str
+    name: Annotated[str, Field(min_length=1, max_length=200, description="Of the trajectory that is stored.")]
+    limits: ExciteLimits
+    family: Literal["fourier_quintic", "fourier", "bspline", "fourier_segments"] = "fourier_quintic"
+    harmonics: Annotated[int, Field(ge=1, le=50)] = 5
+    period: Annotated[
+        float, Field(gt=0, le=600, description="Of the trajectory, or of each segment, s.", allow_inf_nan=False)
+    ] = 20.0
+    criterion: Literal["cond", "cond_normalised", "d_optimal", "a_optimal", "coman"] = "cond"
+    friction: Annotated[
+        Literal["coulomb_viscous"] | None, Field(description="Whose columns count too; null: base parameters only.")
+    ] = "coulomb_viscous"
+    rotor_inertia: Annotated[bool, Field(description="Reflected rotor inertias are columns too.")] = False
+    optimizer: Literal["interior_point", "slsqp", "cma_es", "genetic"] = "interior_point"
+    segments: Annotated[int, Field(ge=1, le=20, description="Of fourier_segments.")] = 3
+    time_budget: Annotated[float, Field(gt=0, le=3600, description="s", allow_inf_nan=False)] = 60.0
+    seed: Annotated[int, Field(ge=0)] = 0
+    warm_start: Annotated[str | None, Field(description="Trajectory to begin with.")] = None
+
+
+class ExciteResult(_Model):
+    """A trajectory was stored; it keeps every limit on a 1 ms grid."""
+
+    kind: Literal[JobKind.EXCITE] = JobKind.EXCITE
+    trajectory_id: str
+    value: Annotated[float, Field(description="Of the criterion.")]
+    condition_number: float
+    condition_number_normalised: Annotated[float, Field(description="With columns of length one.")]
+    limit_use: Annotated[
+        dict[str, list[float]], Field(description="Share of each limit that is used, per joint; 1 = at the limit.")
+    ]
+    least_clearance: Annotated[
+        float | None, Field(description="Least room to floor, box and self-collision, m; null: none was limited.")
+    ]
+    candidates: Annotated[int, Field(description="Trajectories that were considered.")]
 
 
 class SignalRequest(_Model):
@@ -190,11 +258,11 @@ class FeedforwardResult(_Model):
 
 
 JobRequest = Annotated[
-    PlayRequest | RecordRequest | IdentifyRequest | ValidateRequest | FeedforwardRequest,
+    PlayRequest | RecordRequest | ExciteRequest | IdentifyRequest | ValidateRequest | FeedforwardRequest,
     Field(discriminator="kind"),
 ]
 JobResult = Annotated[
-    PlayResult | RecordResult | IdentifyResult | ValidateResult | FeedforwardResult,
+    PlayResult | RecordResult | ExciteResult | IdentifyResult | ValidateResult | FeedforwardResult,
     Field(discriminator="kind"),
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.jobs.context import Kind
+from service.jobs.kinds.excite import EXCITE
 from service.jobs.kinds.feedforward import FEEDFORWARD
 from service.jobs.kinds.identify import IDENTIFY
 from service.jobs.kinds.play import PLAY
@@ -13,4 +14,6 @@ from service.jobs.kinds.record import RECORD
 from service.jobs.kinds.validate import VALIDATE
 from service.jobs.models import JobKind
 
-KINDS: Mapping[JobKind, Kind[Any]] = {kind.name: kind for kind in (PLAY, RECORD, IDENTIFY, VALIDATE, FEEDFORWARD)}
+KINDS: Mapping[JobKind, Kind[Any]] = {
+    kind.name: kind for kind in (PLAY, RECORD, EXCITE, IDENTIFY, VALIDATE, FEEDFORWARD)
+}

@@ -1,0 +1,232 @@
+"""``dynid excite``: an excitation trajectory for a robot and its limits, without a service running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from rich.console import Console
+
+    from core.excitation.design import Design
+    from core.excitation.search import Progress
+    from core.excitation.trajectory import Trajectory
+    from core.models import SerialChain
+
+SAMPLE_PERIOD = 1e-3
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def excite(
+    model: Annotated[str, typer.Option(help="Robot model: a URDF or TOML file, or a catalogue name such as ur10e.")],
+    limits: Annotated[
+        Path,
+        typer.Option(
+            help="TOML file: position_lower, position_upper, start, end (rad, or with the suffix _deg), velocity, "
+            "acceleration, jerk, torque (SI, one per joint); box, floor, self_collision, radii (m). "
+            "Absent = unlimited."
+        ),
+    ],
+    family: Annotated[
+        str, typer.Option(help="fourier_quintic, fourier, bspline, or fourier_segments (the COMAN iteration).")
+    ] = "fourier_quintic",
+    harmonics: Annotated[int, typer.Option(min=1, help="Per joint; a spline has 2 K free control points.")] = 5,
+    period: Annotated[float, typer.Option(help="Duration of the trajectory, or of each segment, s.")] = 20.0,
+    criterion: Annotated[
+        str, typer.Option(help="cond, cond_normalised, d_optimal, a_optimal, or coman (weighted sum).")
+    ] = "cond",
+    friction: Annotated[
+        str | None, typer.Option(help="Friction whose columns count too, as coulomb_viscous. Absent: none.")
+    ] = None,
+    rotor_inertia: Annotated[bool, typer.Option("--rotor-inertia", help="Rotor inertias are columns too.")] = False,
+    time_budget: Annotated[float, typer.Option(help="s. Ctrl-C ends earlier, with the best so far.")] = 60.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
+    optimizer: Annotated[str, typer.Option(help="interior_point, slsqp, cma_es, genetic.")] = "interior_point",
+    segments: Annotated[int, typer.Option(min=1, help="Number of segments of fourier_segments.")] = 3,
+    workers: Annotated[int, typer.Option(min=1, help="Searches at a time, one processor each.")] = 1,
+    warm_start: Annotated[Path | None, typer.Option(help="Begin with the trajectory of an earlier --json.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole result to this file.")] = None,
+    samples: Annotated[
+        Path | None, typer.Option(help="Write t, q, qd, qdd of every joint at 1 kHz to this CSV file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write pictures into this folder; needs matplotlib (the extra 'plot').")
+    ] = None,
+) -> None:
+    """Design a trajectory that excites a robot's parameters within its limits, verified on a 1 ms grid."""
+    if "numpy" not in sys.modules:  # small matrices: threads of linear algebra only wait for each other
+        for variable in THREADS:
+            os.environ.setdefault(variable, "1")
+    from rich.console import Console
+
+    from core.excitation.design import DesignSettings, design
+    from core.excitation.limits import read_limits
+    from core.models import resolve
+
+    chain = resolve(model, rotor_inertia=rotor_inertia)
+    bounds = read_limits(limits, chain.n_joints)
+    settings = DesignSettings(
+        family=family,
+        harmonics=harmonics,
+        period=period,
+        criterion=criterion,
+        friction=friction,
+        optimizer=optimizer,
+        time_budget=time_budget,
+        seed=seed,
+        segments=segments,
+    )
+    first = None if warm_start is None else _read_trajectory(warm_start)
+    if plot is not None:
+        _require_matplotlib()
+    console = Console()
+    with ExitStack() as stack:
+        interrupted = stack.enter_context(_interrupt_as_flag())
+        on_progress = stack.enter_context(_shown(console))
+        executor = stack.enter_context(_processes(workers)) if workers > 1 else None
+        found = design(
+            chain,
+            bounds,
+            settings,
+            warm_start=first,
+            on_progress=on_progress,
+            stop=interrupted,
+            executor=executor,
+            workers=workers,
+        )
+    _print(console, chain, found)
+    if json_file is not None:
+        _write(json_file, "--json", json.dumps(found.to_document(), indent=2, allow_nan=False) + "\n")
+        console.print(f"written to {json_file}")
+    if samples is not None:
+        _write_samples(samples, found.trajectory)
+        console.print(f"written to {samples}")
+    if plot is not None:
+        from service.cli.excite_plots import write_plots
+
+        for file in write_plots(plot, found, chain, bounds):
+            console.print(f"written to {file}")
+
+
+def _read_trajectory(file: Path) -> Trajectory:
+    """Return the trajectory of an earlier result, or of a bare definition."""
+    from core.excitation import trajectory_from_definition
+
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"--warm-start: cannot read {file}: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"--warm-start: {file} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InputError(f"--warm-start: {file} holds no trajectory")
+    return trajectory_from_definition(document.get("trajectory", document))
+
+
+def _require_matplotlib() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("matplotlib") is None:
+        raise InputError(
+            "--plot needs matplotlib; install it with: pip install 'dynid[plot]'", code="matplotlib-missing"
+        )
+
+
+@contextmanager
+def _interrupt_as_flag() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C end the search instead of the program; a second one ends the program."""
+    asked = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _shown(console: Console) -> Iterator[Callable[[Progress], None]]:
+    """Show how a search stands."""
+    from rich.progress import Progress as Bar
+
+    with Bar(console=console, transient=True) as bar:
+        task = bar.add_task("searching", total=1.0)
+
+        def show(progress: Progress) -> None:
+            best = "nothing yet" if progress.best is None else f"best {progress.best:.4g}"
+            beyond = f", last one beyond limits by {progress.violation:.2g}" if progress.violation > 0.0 else ""
+            share = min(progress.elapsed / progress.budget, 1.0)
+            bar.update(task, completed=share, description=f"{best}{beyond}")
+
+        yield show
+
+
+@contextmanager
+def _processes(workers: int) -> Iterator[Executor]:
+    """Worker processes that leave Ctrl-C to this one."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        yield pool
+
+
+def _print(console: Console, chain: SerialChain, found: Design) -> None:
+    from rich.table import Table
+
+    console.print(
+        f"{chain.name}, {len(found.columns)} columns: {found.settings.criterion} [bold]{found.value:.4g}[/bold]; "
+        f"condition number {found.condition_number:.2f}, {found.condition_number_normalised:.2f} with columns of "
+        f"length one; {found.trajectory.duration:g} s long, designed in {found.seconds:.1f} s, "
+        f"seed {found.settings.seed}"
+    )
+    table = Table(title="use of each limit (1 = at the limit), on a 1 ms grid")
+    table.add_column("joint")
+    limited = [margin for margin in found.report.margins if any(use > 0.0 for use in margin.use)]
+    for margin in limited:
+        table.add_column(margin.kind, justify="right")
+    for joint, name in enumerate(chain.joint_names):
+        shown = (f"{margin.use[joint]:.3f}" if margin.use[joint] > 0.0 else "-" for margin in limited)
+        table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *shown)
+    console.print(table)
+    for clearance in sorted(found.report.clearances, key=lambda c: c.least)[:5]:
+        console.print(f"{clearance.between}: {1e3 * clearance.least:.1f} mm to spare at {clearance.time:.2f} s")
+
+
+def _write_samples(path: Path, trajectory: Trajectory) -> None:
+    import io
+
+    import numpy as np
+
+    motion = trajectory.sample(SAMPLE_PERIOD)
+    names = [f"{signal}{j}" for signal in ("q", "qd", "qdd") for j in range(1, motion.n_joints + 1)]
+    text = io.StringIO()
+    table = np.column_stack([motion.t, motion.q, motion.qd, motion.qdd])
+    formats = ["%.6f"] + ["%.12g"] * len(names)
+    np.savetxt(text, table, delimiter=",", header=",".join(["t", *names]), comments="", fmt=formats)
+    _write(path, "--samples", text.getvalue())
+
+
+def _write(path: Path, option: str, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error
