@@ -21,3 +21,9 @@ class StorageError(DynidError):
     """The database or the data directory cannot be used: foreign, newer, full, locked, unwritable (503)."""
 
     code = "storage-unusable"
+
+
+class StorageRefusedError(StorageError):
+    """The database works, but does not take this: a constraint, a value. Repeating it does not help (500)."""
+
+    code = "storage-refused"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -32,7 +31,8 @@ from drivers.contract import (
     MotionRefused,
     ProtectiveStop,
 )
-from service.errors import ConflictError, NotFoundError, StorageError
+from service.errors import ConflictError, NotFoundError, StorageError, StorageRefusedError
+from service.storage.documents import plain_json
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:dynid:problem:"
@@ -62,6 +62,7 @@ STATUS_OF_CLASS: Mapping[type[DynidError], int] = {
     ProtectiveStop: 409,
     MotionRefused: 409,
     StorageError: 503,
+    StorageRefusedError: 500,
 }
 """By the nearest class in the error's ancestry; anything else is a 500."""
 
@@ -212,14 +213,3 @@ def _pointer(location: Sequence[str | int], body: Any) -> str:
             continue
         pointer += "/" + str(part).replace("~", "~0").replace("/", "~1")
     return pointer
-
-
-def plain_json(value: Any) -> Any:
-    """Return ``value`` with what JSON cannot hold made plain: null for NaN and infinity, else text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain_json(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int | bool) else str(value)

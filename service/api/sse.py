@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from service.api.problems import plain_json
 from service.errors import ConflictError
+from service.storage.documents import plain_json, to_json
 
 MOST_STREAMS = 40
 """Open at once; each takes up to a hundredth of a core of the process that keeps the robots' heartbeat."""
@@ -31,7 +30,7 @@ class Event:
 
     def encode(self) -> bytes:
         data = self.data
-        text = data.model_dump_json() if isinstance(data, BaseModel) else json.dumps(plain_json(data), allow_nan=False)
+        text = data.model_dump_json() if isinstance(data, BaseModel) else to_json(plain_json(data))
         return f"event: {self.name}\ndata: {text}\n\n".encode()
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import from_json, to_json
 
 from core.errors import DynidError, InputError
 from service.devices import DeviceSupervisor
@@ -33,6 +32,7 @@ from service.motion import MotionGuard, PermitChange
 from service.settings import Settings
 from service.storage import Database, JobRow, JobState, counters, events
 from service.storage import jobs as job_rows
+from service.storage.documents import plain_json
 
 log = logging.getLogger(__name__)
 
@@ -278,52 +278,48 @@ class JobEngine:
         try:
             end = await self._end_of(kind, request, context)
         except asyncio.CancelledError:
-            end = _End(
-                JobState.INTERRUPTED,
-                error=_problem("job-interrupted", "the service was shut down before this job had ended"),
-            )
+            detail = "the service was shut down before this job had ended"
+            end = _End(JobState.INTERRUPTED, error=JobProblem(code="job-interrupted", detail=detail))
         finally:
             if job.robot is not None and self._moving.get(job.robot) == job.id:
                 del self._moving[job.robot]
         if end.state is not JobState.SUCCEEDED and job.partial_result is not None:
             end = _End(end.state, job.partial_result, end.error)
-        end = await self._store(job, end)
-        del self._jobs[job.id], self._tasks[job.id]
-        await asyncio.to_thread(shutil.rmtree, context.folder, ignore_errors=True)
-        progress = 1.0 if end.state is JobState.SUCCEEDED else job.progress
-        job.set(state=end.state, result=end.result, error=end.error, progress=progress)
+        try:
+            end = await self._store(job, end)
+        finally:  # whatever became of that: here the job is over, and its followers learn it
+            del self._jobs[job.id], self._tasks[job.id]
+            shutil.rmtree(context.folder, ignore_errors=True)  # a few files in memory
+            progress = 1.0 if end.state is JobState.SUCCEEDED else job.progress
+            job.set(state=end.state, result=end.result, error=end.error, progress=progress)
 
     async def _store(self, job: LiveJob, end: _End) -> _End:
         """Store how the job ended; return how it has ended in the end."""
         try:
             await self._journal.finish(job, end.state, result=end.result, error=end.error)
-        except DynidError as error:
+        except Exception as error:
             log.exception("job %s ended %s, but that could not be stored", job.id, end.state)
-            end = _End(JobState.FAILED, error=_problem(error.code, error.detail, error.context))
-            try:
-                await self._journal.finish(job, end.state, result=None, error=end.error)
-            except DynidError:
-                log.exception("job %s stays unfinished in the database until the service starts again", job.id)
+            problem = _problem_of(error, job)
+            await self._journal.finish_later(job, JobState.FAILED, problem)
+            return _End(JobState.FAILED, error=problem)
         return end
 
     async def _end_of(self, kind: Kind[Any], request: BaseModel, context: JobContext) -> _End:
         """Run the job and say how it ended; nothing but cancellation of the task escapes."""
         job = context.job
         try:
-            result = await self._perform(kind, request, context)
+            result = (await self._perform(kind, request, context)).model_dump(mode="json")
         except JobStoppedError as stopped:
-            error = _problem(CODE_OF_CAUSE[stopped.cause], stopped.reason)
+            error = JobProblem(code=CODE_OF_CAUSE[stopped.cause], detail=stopped.reason)
             return _End(STATE_OF_CAUSE[stopped.cause], error=error)
         except WorkerLostError as lost:
             log.warning("job %s: %s", job.id, lost)
-            return _End(JobState.INTERRUPTED, error=_problem("worker-lost", str(lost)))
-        except DynidError as error:
-            return _End(JobState.FAILED, error=_problem(error.code, error.detail, error.context))
-        except Exception:
-            log.exception("job %s failed on an error nobody foresaw", job.id)
-            detail = f"an error nobody foresaw; the service's log has it under job {job.id}"
-            return _End(JobState.FAILED, error=_problem("internal-error", detail))
-        return _End(JobState.SUCCEEDED, result=result.model_dump(mode="json"))
+            return _End(JobState.INTERRUPTED, error=JobProblem(code="worker-lost", detail=str(lost)))
+        except Exception as error:
+            if not isinstance(error, DynidError):
+                log.exception("job %s failed on an error nobody foresaw", job.id)
+            return _End(JobState.FAILED, error=_problem_of(error, job))
+        return _End(JobState.SUCCEEDED, result=result)
 
     async def _perform(self, kind: Kind[Any], request: BaseModel, context: JobContext) -> BaseModel:
         job = context.job
@@ -384,7 +380,8 @@ def _kind_named(kind: JobKind | str) -> Kind[Any]:
         ) from None
 
 
-def _problem(code: str, detail: str, context: Mapping[str, Any] | None = None) -> JobProblem:
-    """Return the problem with a context that JSON can hold, whatever the error's author put into it."""
-    plain = from_json(to_json(context or {}, inf_nan_mode="null", serialize_unknown=True))
-    return JobProblem(code=code, detail=detail, context=plain)
+def _problem_of(error: Exception, job: LiveJob) -> JobProblem:
+    if isinstance(error, DynidError):
+        return JobProblem(code=error.code, detail=error.detail, context=plain_json(error.context))
+    detail = f"an error nobody foresaw; the service's log has it under job {job.id}"
+    return JobProblem(code="internal-error", detail=detail)

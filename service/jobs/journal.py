@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from core.errors import DynidError
+from service.errors import StorageError, StorageRefusedError
 from service.jobs.context import in_transaction
 from service.jobs.live import LOG_LINES, LiveJob
 from service.jobs.models import JobKind, JobProblem, JobUpdate, LogLine
@@ -44,10 +44,11 @@ class Journal:
     async def close(self) -> None:
         """Write what is left."""
         if self._flusher is not None:
-            self._flusher.cancel()
+            async with self._writing:  # a thread that writes would not be cancelled with the task
+                self._flusher.cancel()
             await asyncio.gather(self._flusher, return_exceptions=True)
             self._flusher = None
-        await self._flush()
+        await self.flush()
 
     def note(self, note: Note) -> None:
         """Have ``note(session)`` called in one of the next transactions."""
@@ -71,18 +72,18 @@ class Journal:
         result: dict[str, Any] | None,
         error: JobProblem | None,
     ) -> None:
-        """Write what is left of the job's log and progress, and how it ended, in one transaction."""
-        entry = self._entries.pop(job.id, None)
-        pending = [] if entry is None else entry.take()
-        problem = None if error is None else error.model_dump(mode="json")
-
-        def write(session: Session) -> None:
-            for note in pending:
-                note(session)
-            job_rows.transition(session, job.id, state, result=result, error=problem)
-
+        """Write what is left of the job's log and progress, then how it ended."""
         async with self._writing:
-            await in_transaction(self._database, write)
+            await self._write()
+            await in_transaction(self._database, _transition(job.id, state, result, error))
+            del self._entries[job.id]
+
+    async def finish_later(self, job: LiveJob, state: JobState, error: JobProblem) -> None:
+        """Write how a job ended that `finish` could not write: now if possible, else as soon as it is."""
+        self._gather()
+        del self._entries[job.id]
+        self.note(_transition(job.id, state, None, error))
+        await self.flush()
 
     def finished(self, session: Session, job_id: str) -> JobUpdate:
         """Return a job that is over as its followers would have seen it last."""
@@ -101,21 +102,44 @@ class Journal:
             error=None if row.error is None else JobProblem.model_validate(row.error),
         )
 
+    async def flush(self) -> None:
+        """Write what is new; what cannot be written is kept for the next time."""
+        try:
+            async with self._writing:
+                await self._write()
+        except Exception:
+            log.exception("the database cannot be written; %d entries wait for it", len(self._notes))
+
     async def _flush_forever(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            try:
-                await self._flush()
-            except DynidError:
-                log.exception("progress and log lines of the jobs could not be stored")
+            await self.flush()
 
-    async def _flush(self) -> None:
-        async with self._writing:
-            notes, self._notes = self._notes, []
-            for entry in self._entries.values():
-                notes += entry.take()
-            if notes:
-                await in_transaction(self._database, lambda session: [note(session) for note in notes])
+    def _gather(self) -> None:
+        for entry in self._entries.values():
+            self._notes += entry.take()
+
+    async def _write(self) -> None:
+        """Write all notes in one transaction; those that the database refuses are dropped, one by one.
+
+        Raises
+        ------
+        StorageError
+            The database cannot be used now. What was not written is kept.
+        """
+        self._gather()
+        count = len(self._notes)
+        while notes := self._notes[:count]:
+            try:
+                await in_transaction(self._database, _all_of(notes))
+            except Exception as error:
+                if isinstance(error, StorageError) and not isinstance(error, StorageRefusedError):
+                    raise
+                if len(notes) > 1:
+                    count = 1
+                    continue
+                log.exception("an entry is dropped, as the database will never take it")
+            del self._notes[: len(notes)]
 
 
 class _Entry:
@@ -136,6 +160,15 @@ class _Entry:
             self._progress = progress
             notes.append(_progress(job.id, *progress))
         return notes
+
+
+def _all_of(notes: list[Note]) -> Note:
+    return lambda session: [note(session) for note in notes]
+
+
+def _transition(job_id: str, state: JobState, result: dict[str, Any] | None, error: JobProblem | None) -> Note:
+    problem = None if error is None else error.model_dump(mode="json")
+    return lambda session: job_rows.transition(session, job_id, state, result=result, error=problem)
 
 
 def _log_line(job: LiveJob, line: LogLine) -> Note:

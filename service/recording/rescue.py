@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from sqlalchemy.exc import IntegrityError
-
 from core.errors import RecordingError
 from core.recordings.mcap_log import McapSampleWriter, StoredLog, describe, read_samples
 from core.recordings.mcap_samples import CONTEXT, RECORDING, SUMMARY, StoredSamples
 from core.recordings.partial_file import partial_path
-from service.errors import ConflictError
+from service.errors import ConflictError, StorageRefusedError
 from service.storage import Database, RecordingRow, RecordingState, events, recordings
 
 log = logging.getLogger(__name__)
@@ -208,7 +206,7 @@ def _adopt(database: Database, partial: Path, relative: str) -> RecordingRow | N
                 subject=row.id,
                 robot=robot,
             )
-    except IntegrityError:  # another salvage adopts it, or the identifier is taken
+    except StorageRefusedError:  # another salvage adopts it, or the identifier is taken
         log.warning("%s is left alone: %s has an entry of another file", partial, identifier)
         return None
     return row

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, event, insert, inspect, make_url, select
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, StatementError
+from sqlalchemy.exc import ArgumentError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
 from core.errors import DynidError
-from service.errors import StorageError
+from service.errors import StorageError, StorageRefusedError
 from service.storage.documents import to_json
 from service.storage.tables import Base, SchemaVersionRow
 
@@ -26,6 +27,9 @@ SCHEMA_VERSION = 1
 
 BUSY_TIMEOUT_MS = 15_000
 """How long a writer waits for another one: far longer than any transaction here takes."""
+
+PASSING = (OperationalError, InternalError, PoolTimeoutError)
+"""Locked, full, not reachable: what is wrong with the database, not with what it was asked for."""
 
 
 class Database:
@@ -81,6 +85,13 @@ class Database:
         """A transaction that may write: committed at the end, rolled back on any exception.
 
         Rows stay usable after it, as they were when it ended.
+
+        Raises
+        ------
+        StorageError
+            The database cannot be used now.
+        StorageRefusedError
+            It does not take what was written.
         """
         with self._explained(), Session(self._engine, expire_on_commit=False) as session, session.begin():
             yield session
@@ -140,14 +151,14 @@ class Database:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except StatementError as error:
-            if isinstance(error.orig, DynidError):  # raised while a value was being stored
-                raise error.orig from error
-            if isinstance(error, OperationalError):
-                raise StorageError(f"database {self.name}: {error.orig}", path=self.name) from error
-            if isinstance(error, DatabaseError) and _is_not_a_database(error.orig):
+        except SQLAlchemyError as error:
+            cause = getattr(error, "orig", None)
+            if isinstance(cause, DynidError):  # raised while a value was being stored
+                raise cause from error
+            if _is_not_a_database(cause):
                 raise self._not_a_database() from error
-            raise
+            kind = StorageError if isinstance(error, PASSING) else StorageRefusedError
+            raise kind(f"database {self.name}: {cause or error}", path=self.name) from error
         except sqlite3.DatabaseError as error:
             if _is_not_a_database(error):
                 raise self._not_a_database() from error
@@ -171,7 +182,8 @@ def _sqlite_file(database: str | None) -> Path:
 
 
 def _is_not_a_database(error: BaseException | None) -> bool:
-    return isinstance(error, sqlite3.DatabaseError) and error.sqlite_errorcode == sqlite3.SQLITE_NOTADB
+    # Errors of the module itself, not of SQLite, have no code.
+    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:

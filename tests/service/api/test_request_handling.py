@@ -204,7 +204,7 @@ def test_stream_ends_with_its_events() -> None:
         return await _collect(stream, 1, lambda: None), log
 
     got, log = asyncio.run(run())
-    assert got[1:] == [f'event: tick\ndata: {{"number": {i}, "nan": null}}\n\n' for i in range(2)]
+    assert got[1:] == [f'event: tick\ndata: {{"number":{i},"nan":null}}\n\n' for i in range(2)]
     assert log == ["closed"]
 
 

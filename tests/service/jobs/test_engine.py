@@ -4,8 +4,11 @@ import asyncio
 import logging
 import os
 import signal
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +17,9 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
 from core.errors import DynidError, IdentificationError, InputError
-from service.errors import ConflictError, NotFoundError
+from service.errors import ConflictError, NotFoundError, StorageError
 from service.jobs.context import JobContext, Kind
+from service.jobs.journal import Journal
 from service.jobs.models import JobKind
 from service.jobs.worker import TaskChannel
 from service.storage import JobState, events, jobs
@@ -170,6 +174,76 @@ def test_what_cannot_be_stored_fails_the_job_and_nothing_else(bench: Callable[..
             assert (last.state, last.error.code) == ("failed", "document-invalid")
             assert b.row(last.id).state == "failed"
             assert (await b.follow((await submit(b)).id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+@contextmanager
+def altered(b: Any, before: str, after: str) -> Iterator[None]:
+    """Change the database under the service, and change it back."""
+    for statement in (before, after):
+        with closing(sqlite3.connect(b.settings.data_dir / "dynid.sqlite3")) as connection, connection:
+            connection.execute(statement)
+        if statement == before:
+            yield
+
+
+def test_an_end_that_the_database_refuses_fails_the_job(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            refuse = (
+                "CREATE TRIGGER refuse BEFORE UPDATE ON jobs WHEN NEW.state = 'succeeded' "
+                "BEGIN SELECT RAISE(ABORT, 'not like this'); END"
+            )
+            with altered(b, refuse, "DROP TRIGGER refuse"):
+                row = await submit(b)
+                last = await b.follow(row.id)
+            assert (last.state, last.error.code) == ("failed", "storage-refused")
+            assert "not like this" in last.error.detail
+            assert b.row(row.id).state == "failed"
+            assert b.engine.live(row.id) is None
+            assert (await b.follow((await submit(b)).id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def test_what_an_unusable_database_missed_is_stored_when_it_is_back(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            row = await submit(b, seconds=0.5)
+            await b.until(row.id, lambda u: u.progress > 0)
+            with altered(b, "ALTER TABLE jobs RENAME TO gone", "ALTER TABLE gone RENAME TO jobs"):
+                last = await b.follow(row.id)
+                assert (last.state, last.error.code) == ("failed", "storage-unusable")
+                assert b.engine.live(row.id) is None
+                with pytest.raises(StorageError):
+                    await submit(b)
+            async with asyncio.timeout(30):
+                while (stored := await asyncio.to_thread(b.row, row.id)).state != "failed":
+                    assert stored.state == "running"
+                    await asyncio.sleep(0.02)
+            assert [line.message for line in (await b.follow(row.id)).log] == ["work", "doing count"]
+            assert (await b.follow((await submit(b)).id)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
+def test_an_entry_that_can_never_be_written_holds_up_no_other(
+    bench: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def impossible(_session: Session) -> None:
+        raise UnicodeEncodeError("utf-8", "\udc80", 0, 1, "surrogates not allowed")
+
+    async def scenario() -> None:
+        async with bench() as b:
+            journal = Journal(b.database)
+            for note in (partial(events.record, kind="first", message=""), impossible):
+                journal.note(note)
+            journal.note(partial(events.record, kind="last", message=""))
+            await journal.close()
+            with b.database.reading() as session:
+                assert [e.kind for e in events.find(session)] == ["first", "last"]
+            assert "an entry is dropped" in caplog.text
 
     asyncio.run(scenario())
 

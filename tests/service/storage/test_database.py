@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from core.errors import InputError
-from service.errors import StorageError
+from service.errors import StorageError, StorageRefusedError
 from service.storage import Database, EventRow, events, new_id, recordings, trajectories
 from service.storage.tables import Base, RecordingRow, TrajectoryRow
 
@@ -88,7 +88,7 @@ def test_events_cannot_be_changed_or_deleted(database: Database) -> None:
     with database.session() as session:
         events.record(session, "test.kept", "kept")
     for statement in ("UPDATE events SET message = 'changed'", "DELETE FROM events"):
-        with pytest.raises(Exception, match="append-only"), database.session() as session:
+        with pytest.raises(StorageRefusedError, match="append-only"), database.session() as session:
             session.connection().exec_driver_sql(statement)
     with database.reading() as session:
         assert session.scalars(select(EventRow.message)).all() == ["kept"]
@@ -118,10 +118,25 @@ def test_times_come_back_aware_and_in_utc(database: Database) -> None:
         back = recordings.get(session, row.id).started_at
     assert back == noon
     assert back.tzinfo is UTC
-    with pytest.raises(Exception, match="time zone"), database.session() as session:
+    with pytest.raises(StorageRefusedError, match="time zone"), database.session() as session:
         session.add(
             RecordingRow(id="x", robot="r", state="recording", path="p", started_at=datetime(2026, 7, 1), details={})
         )
+
+
+def test_what_is_wrong_with_the_database_is_told_from_what_is_wrong_with_the_data(database: Database) -> None:
+    refused = (
+        lambda session: session.add(RecordingRow(id="x", robot="r", state="recording", path="p")),  # NOT NULL
+        lambda session: session.add(TrajectoryRow(id="x", name=object())),  # no type of the database's
+    )
+    for write in refused:
+        with pytest.raises(StorageRefusedError), database.session() as session:
+            write(session)
+    with database.session() as session:
+        session.connection().exec_driver_sql("ALTER TABLE recordings RENAME TO elsewhere")
+    with pytest.raises(StorageError, match="no such table") as caught, database.session() as session:
+        recordings.create(session, robot="cell1")
+    assert caught.value.code == "storage-unusable"
 
 
 def test_not_a_number_in_a_document_is_refused(database: Database) -> None:

@@ -6,10 +6,10 @@ import zlib
 from typing import Any
 
 import pytest
-from sqlalchemy.exc import IntegrityError, InvalidRequestError
+from sqlalchemy.exc import InvalidRequestError
 
 from core.errors import InputError
-from service.errors import ConflictError, NotFoundError
+from service.errors import ConflictError, NotFoundError, StorageRefusedError
 from service.storage import (
     Database,
     JobState,
@@ -200,7 +200,7 @@ def test_a_report_never_demotes(database: Database) -> None:
 def test_the_database_itself_allows_one_active_result(database: Database) -> None:
     first, second = validated(database), validated(database)
     activate(database, first)
-    with pytest.raises(IntegrityError), database.session() as session:
+    with pytest.raises(StorageRefusedError, match="UNIQUE"), database.session() as session:
         results.get(session, second).state = ResultState.ACTIVE
 
 
