@@ -2,46 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.friction.term import FrictionTerm, Shape, VelocityLaw
 from core.signals.motion import JointMotion
 
 Array = NDArray[np.float64]
 
+_SLIDING = 0.02
+"""rad/s (m/s); a joint that breaks loose slides this slowly at first."""
 
-class FrictionTerm(Protocol):
-    """One summand of a joint's friction torque: a velocity law, or a term added to one.
 
-    A term sees the whole motion, not single samples, since some remember where the joint came from.
-    """
+@dataclass(frozen=True)
+class JointFriction:
+    """Friction of one joint: a velocity law, and terms that compose with it."""
+
+    law: VelocityLaw
+    terms: tuple[FrictionTerm, ...] = ()
 
     @property
-    def name(self) -> str:
-        """As in ``law+term``."""
-        ...
+    def parts(self) -> tuple[VelocityLaw | FrictionTerm, ...]:
+        return (self.law, *self.terms)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names (k,) of the linear parameters, without the joint's number."""
-        ...
+        """Names (k,) without the joint's number, the law's first."""
+        return (*self.law.parameter_names, *(name for term in self.terms for name in term.parameter_names(self.law)))
 
     @property
     def nonnegative(self) -> tuple[str, ...]:
-        """Those of ``parameter_names`` that cannot be negative, since friction takes energy away."""
-        ...
+        return (*self.law.nonnegative, *(name for term in self.terms for name in term.nonnegative(self.law)))
 
-    def columns(self, motion: JointMotion, joint: int, *, smooth: bool) -> Array:
-        """Return (N, k): the torque of ``joint`` (from 0) per unit of each parameter.
+    @property
+    def needs_load(self) -> bool:
+        return any(term.needs_load for term in self.terms)
 
-        ``smooth`` asks for a torque without jumps, as a controller needs it.
-        """
-        ...
+    @property
+    def composition(self) -> str:
+        """Names and options, without the values of shapes."""
+        return "+".join(_text(part, with_shapes=False) for part in self.parts)
+
+    @property
+    def specification(self) -> str:
+        """What ``friction_model`` rebuilds this from, shapes included."""
+        return "+".join(_text(part, with_shapes=True) for part in self.parts)
+
+    @property
+    def free(self) -> dict[str, Shape]:
+        """The shapes that are still to be fitted, by names such as ``arctan.f4``."""
+        return {f"{part.name}.{shape.name}": shape for part in self.parts for shape in part.free}
+
+    @property
+    def shapes(self) -> dict[str, float]:
+        """The shapes that are given or fitted, by names such as ``arctan.f4``."""
+        return {f"{part.name}.{name}": value for part in self.parts for name, value in part.shapes.items()}
+
+    def with_shapes(self, values: Mapping[str, float]) -> Self:
+        """Return this friction with some shapes fixed."""
+
+        def own(name: str) -> dict[str, float]:
+            return {key.removeprefix(f"{name}."): v for key, v in values.items() if key.startswith(f"{name}.")}
+
+        terms = tuple(term.with_shapes(own(term.name)) for term in self.terms)
+        return replace(self, law=self.law.with_shapes(own(self.law.name)), terms=terms)
+
+    def unloaded(self) -> Self:
+        """Return what can be evaluated before the load is known."""
+        terms = (term.unloaded() for term in self.terms)
+        return replace(self, terms=tuple(term for term in terms if term is not None))
+
+    def part_columns(self, part: VelocityLaw | FrictionTerm, motion: JointMotion, joint: int) -> Array:
+        """Return the columns (N, k) of one of ``parts``."""
+        if part is self.law:
+            return self.law.columns(motion.qd[:, joint], smooth=False)
+        return next(t for t in self.terms if t is part).columns(motion, joint, self.law, smooth=False)
+
+    def columns(self, motion: JointMotion, joint: int, *, smooth: bool = False) -> Array:
+        law = self.law.columns(motion.qd[:, joint], smooth=smooth)
+        return np.hstack([law, *(term.columns(motion, joint, self.law, smooth=smooth) for term in self.terms)])
+
+    def sliding(self, motion: JointMotion, joint: int, direction: float) -> Array:
+        """Return ``columns`` as if the joint slid slowly in ``direction`` wherever it is."""
+        qd = np.full(motion.n_samples, direction * _SLIDING)
+        law = self.law.columns(qd, smooth=False)
+        return np.hstack([law, *(term.sliding(motion, joint, self.law, qd) for term in self.terms)])
 
 
 @dataclass(frozen=True)
@@ -50,10 +100,10 @@ class FrictionModel:
 
     Attributes
     ----------
-    joints : (n) terms of each joint, its velocity law first.
+    joints : (n).
     """
 
-    joints: tuple[tuple[FrictionTerm, ...], ...]
+    joints: tuple[JointFriction, ...]
 
     @property
     def n_joints(self) -> int:
@@ -62,35 +112,68 @@ class FrictionModel:
     @property
     def names(self) -> tuple[str, ...]:
         """Names (k,) of all parameters, joint by joint: ``fc1``, ``fv1``, ``b1``, ``fc2``, ..."""
-        return tuple(
-            f"{name}{j}" for j, terms in enumerate(self.joints, 1) for term in terms for name in term.parameter_names
-        )
+        return tuple(f"{name}{j}" for j, joint in enumerate(self.joints, 1) for name in joint.parameter_names)
 
     @property
     def nonnegative(self) -> tuple[str, ...]:
         """Those of ``names`` that cannot be negative."""
-        return tuple(
-            f"{name}{j}" for j, terms in enumerate(self.joints, 1) for term in terms for name in term.nonnegative
-        )
+        return tuple(f"{name}{j}" for j, joint in enumerate(self.joints, 1) for name in joint.nonnegative)
+
+    @property
+    def needs_load(self) -> bool:
+        """Whether ``columns`` depends on ``motion.link_torque``."""
+        return any(joint.needs_load for joint in self.joints)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether no shape is left to be fitted."""
+        return not any(joint.free for joint in self.joints)
+
+    @property
+    def composition(self) -> list[str]:
+        """One ``law+term`` per joint, without the values of shapes."""
+        return [joint.composition for joint in self.joints]
 
     @property
     def specification(self) -> list[str]:
-        """What ``friction_model`` rebuilds this from: one ``law+term`` per joint."""
-        return ["+".join(term.name for term in terms) for terms in self.joints]
+        """What ``friction_model`` rebuilds this from: one ``law(shape=value)+term`` per joint."""
+        return [joint.specification for joint in self.joints]
 
     def columns(self, motion: JointMotion, *, smooth: bool = False) -> tuple[Array, ...]:
         """Return one (N, k_j) array per joint, in the order of ``names``."""
-        if motion.n_joints != self.n_joints:
-            raise InputError(f"friction of {self.n_joints} joints meets a motion of {motion.n_joints}")
-        return tuple(
-            np.hstack([term.columns(motion, j, smooth=smooth) for term in terms]) for j, terms in enumerate(self.joints)
-        )
+        self._check(motion)
+        return tuple(joint.columns(motion, j, smooth=smooth) for j, joint in enumerate(self.joints))
 
     def torque(self, motion: JointMotion, parameters: Array, *, smooth: bool = False) -> Array:
         """Return the friction torque (N, n) for parameters (k,) in the order of ``names``."""
-        columns = self.columns(motion, smooth=smooth)
-        ends = np.cumsum([block.shape[1] for block in columns])
-        if np.shape(parameters) != (ends[-1],):
-            raise InputError(f"friction parameters have shape {np.shape(parameters)}, expected ({ends[-1]},)")
-        parts: Sequence[Array] = np.split(parameters, ends[:-1])
-        return np.column_stack([block @ part for block, part in zip(columns, parts, strict=True)])
+        return _combined(self.columns(motion, smooth=smooth), parameters)
+
+    def bracket(self, motion: JointMotion, parameters: Array) -> tuple[Array, Array]:
+        """Return the least and the largest friction torque (N, n), between which a standing joint may hold any.
+
+        They are what it would take to break loose in either direction.
+        """
+        self._check(motion)
+        ends = [
+            _combined([f.sliding(motion, j, direction) for j, f in enumerate(self.joints)], parameters)
+            for direction in (-1.0, 1.0)
+        ]
+        return np.minimum(*ends), np.maximum(*ends)
+
+    def _check(self, motion: JointMotion) -> None:
+        if motion.n_joints != self.n_joints:
+            raise InputError(f"friction of {self.n_joints} joints meets a motion of {motion.n_joints}")
+
+
+def _combined(columns: Sequence[Array], parameters: Array) -> Array:
+    ends = np.cumsum([block.shape[1] for block in columns])
+    if np.shape(parameters) != (ends[-1],):
+        raise InputError(f"friction parameters have shape {np.shape(parameters)}, expected ({ends[-1]},)")
+    parts: Sequence[Array] = np.split(parameters, ends[:-1])
+    return np.column_stack([block @ part for block, part in zip(columns, parts, strict=True)])
+
+
+def _text(part: VelocityLaw | FrictionTerm, *, with_shapes: bool) -> str:
+    shapes = [f"{name}={value!r}" for name, value in part.shapes.items()] if with_shapes else []
+    inside = ", ".join([*part.options, *shapes])
+    return f"{part.name}({inside})" if inside else part.name

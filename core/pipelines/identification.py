@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics.base_parameters import BaseParameters, reduce_to_base
 from core.errors import IdentificationError, InputError
-from core.estimators import (
-    Block,
-    ConsistentLeastSquares,
-    Estimator,
-    Observations,
-    ParameterStructure,
-    coloured_covariance,
-    make_estimator,
-)
+from core.estimators import ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
 from core.estimators.identifiability import undetermined
 from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
+from core.pipelines.cross_validation import Folds
 from core.pipelines.effort import Effort, choose_effort
+from core.pipelines.estimation import Progress, TrainingData, compared, estimate, phase_reporter, report
+from core.pipelines.friction_selection import AUTO, select_friction
+from core.pipelines.friction_shapes import FittedFriction, FrictionData
 from core.pipelines.provenance import software_versions
-from core.pipelines.simulated_instruments import SimulatedInstruments
+from core.pipelines.stops import JoltedStop, find_jolted_stops, without_stop
 from core.pipelines.torque_model import TorqueModel
 from core.recordings.recording import Recording
-from core.signals import Preparation, Segment, SignalSettings, prepare
+from core.signals import Preparation, Segment, SignalSettings, cut_before_stop, prepare
 from core.signals.motion import JointMotion
-from core.validation import PredictedMotion, ValidationReport, Verdict, judge, validation_report
+from core.validation import ValidationReport, Verdict, judge, validation_report
 from core.validation.verdict import MAX_CONDITION_NUMBER
 
 Array = NDArray[np.float64]
-Progress = Callable[[str, float], None]
-"""Called with the phase and the fraction of it that is done; may raise to stop the computation."""
-
 _KIND = "identification"
 _VERSION = 1
 
@@ -63,6 +56,8 @@ class Identification:
     signals : how signals are prepared.
     moving_threshold : rad/s (m/s); a joint faster than this moves.
     train, validation : errors on the training data, and on held-out motion where there was any.
+    cross_validation : scores on left-out recordings, where they were asked for.
+    friction_selection : the compositions that were compared for friction ``auto``, with their scores.
     provenance : recordings with their hashes, signal processing, digests, software.
     """
 
@@ -83,6 +78,8 @@ class Identification:
     moving_threshold: float
     train: ValidationReport
     validation: ValidationReport | None
+    cross_validation: Mapping[str, Any] | None
+    friction_selection: Mapping[str, Any] | None
     provenance: Mapping[str, Any]
 
     @property
@@ -122,9 +119,13 @@ class Identification:
             )
         if self.consistent:
             found += _limits_of(self.consistent)
+        found += self._left_out()
         reports = (self.train, self.validation) if self.validation else (self.train,)
         found += [str(jolt) for report in reports for jolt in report.jolts]
         return tuple(found)
+
+    def _left_out(self) -> list[str]:
+        return [str(JoltedStop(**jolted)) for jolted in self.provenance["jolted_stops"]]
 
     def predict(
         self,
@@ -166,10 +167,11 @@ class Identification:
         """
         motions = []
         for i, recording in enumerate(recordings):
-            for segment in _prepared(recording, self.model, self.effort, self.signals).segments:
-                predicted = self.torque_model.predict(segment, self.parameters_)
-                motions.append(_compared(segment, predicted, self.moving_threshold))
-            _report(progress, "validating", (i + 1) / len(recordings))
+            motions += [
+                compared(segment, self.torque_model, self.parameters_, self.moving_threshold)
+                for segment in _prepared(recording, self.model, self.effort, self.signals).segments
+            ]
+            report(progress, "validating", (i + 1) / len(recordings))
         return validation_report(motions)
 
     def summary(self) -> dict[str, Any]:
@@ -184,6 +186,10 @@ class Identification:
             "unit": self.unit,
             "base_parameters": [{**row, "relation": relation} for row, relation in relations],
             "friction_parameters": parameters[self.base.count :],
+            "friction_composition": self.friction.composition,
+            "friction_shapes": [joint.shapes for joint in self.friction.joints],
+            "friction_selection": self.friction_selection,
+            "cross_validation": self.cross_validation,
             "condition_number": self.condition_number_,
             "normalised_condition_number": self.normalised_condition_number_,
             "train": {"rms": train["rms_all"], "relative": train["relative_all"], **train},
@@ -250,6 +256,8 @@ class Identification:
                 moving_threshold=document["moving_threshold"],
                 train=ValidationReport.from_document(document["train"]),
                 validation=ValidationReport.from_document(validation) if validation else None,
+                cross_validation=document["cross_validation"],
+                friction_selection=document["friction_selection"],
                 provenance=document["provenance"],
             )
         except KeyError as error:
@@ -266,6 +274,8 @@ def identify(
     estimator: str | Estimator = "wls",
     signals: SignalSettings | None = None,
     moving_threshold: float = 0.02,
+    cross_validate: bool = False,
+    stop_margin: float | Literal["auto"] = "auto",
     progress: Progress | None = None,
 ) -> Identification:
     """Estimate base and friction parameters of a robot.
@@ -276,10 +286,15 @@ def identify(
     train, validate : recordings to estimate from, and held-out ones to judge by.
     gains : drive gains (n,) in N·m/A, ``from-recording`` for the controller's own, None for the model's. Where
         neither is known, measured torque is explained, or else current in A.
-    friction : composition such as ``coulomb_viscous``, for all joints or one per joint.
+    friction : composition such as ``arctan+load+hysteresis``, for all joints or one per joint; ``auto`` takes the
+        one with the best score in cross-validation.
     estimator : name, or an estimator.
     signals : how recordings are prepared.
     moving_threshold : rad/s (m/s); a joint faster than this moves.
+    cross_validate : score the result by leaving one training recording out at a time, or one block of a single
+        recording.
+    stop_margin : s before its last moving sample from which a training recording is left out; ``auto`` leaves
+        out 0.25 s, where a recording comes to rest with a jolt, and says so.
 
     Raises
     ------
@@ -291,29 +306,37 @@ def identify(
         A name or a shape is wrong.
     """
     settings = signals or SignalSettings()
-    torque_model = TorqueModel(model, reduce_to_base(model), friction_model(friction, model.n_joints))
+    _check_choices(stop_margin)
+    automatic = friction == AUTO
+    initial = friction_model("coulomb_viscous" if automatic else friction, model.n_joints)
+    torque_model = TorqueModel(model, reduce_to_base(model), initial)
     chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
     if not train:
         raise InputError("there is no recording to estimate from", code="recordings-missing")
     train, validate = ([_for_joints_of(model, recording) for recording in group] for group in (train, validate))
     effort = choose_effort(model, train, gains)
-    preparations = []
-    for i, recording in enumerate(train):
-        preparations.append(_prepared(recording, model, effort, settings))
-        _report(progress, "preparing signals", (i + 1) / len(train))
-    segments = [segment for preparation in preparations for segment in preparation.segments]
-    _check_motion(segments, model, moving_threshold)
-    observations = _observations(torque_model, train, segments, settings, progress)
-    factors = observations.factors
-    _report(progress, "estimating", 0.0)
-    chosen.fit_observations(observations)
-    _report(progress, "estimating", 0.5)
-    covariance = coloured_covariance(chosen, observations)
-    _report(progress, "estimating", 1.0)
-    ill = chosen.condition_number_ > MAX_CONDITION_NUMBER
-    motions = [
-        _compared(segment, torque_model.predict(segment, chosen.coef_), moving_threshold) for segment in segments
-    ]
+    data, accounts, jolted = _training_data(
+        torque_model, train, effort, settings, stop_margin, moving_threshold, progress
+    )
+    _check_motion(data.all_segments, model, moving_threshold)
+    folds = Folds(torque_model, data, moving_threshold) if automatic or cross_validate else None
+    selection, scores = None, None
+    if automatic and folds is not None:
+        selection = select_friction(folds, chosen, phase_reporter(progress, "choosing friction"))
+        torque_model = replace(torque_model, friction=friction_model(selection.friction, model.n_joints))
+        scores = selection.scores
+    fitted = _fitted_friction(torque_model, data, phase_reporter(progress, "fitting friction"))
+    if cross_validate and folds is not None and scores is None:
+        scores = folds.score(torque_model, chosen, fitted, phase_reporter(progress, "cross-validating"))
+    found = estimate(torque_model, data, chosen, fitted, progress)
+    covariance = coloured_covariance(chosen, found.observations)
+    report(progress, "estimating", 1.0)
+    torque_model, factors = found.model, found.observations.factors
+    # terms are in units of their own, such as the square of a torque, so raw columns compare unlike with unlike
+    composed = any(joint.terms for joint in torque_model.friction.joints)
+    judged = chosen.normalised_condition_number_ if composed else chosen.condition_number_
+    ill = judged > MAX_CONDITION_NUMBER
+    motions = [compared(segment, torque_model, chosen.coef_, moving_threshold) for segment in data.all_segments]
     result = Identification(
         model=model,
         base=torque_model.base,
@@ -321,6 +344,7 @@ def identify(
         parameters_=chosen.coef_,
         covariance_=covariance.matrix,
         covariance_kind=covariance.kind,
+        consistent=chosen.consistent_.to_document() if isinstance(chosen, ConsistentLeastSquares) else None,
         residual_std_=chosen.residual_std_,
         condition_number_=chosen.condition_number_,
         normalised_condition_number_=chosen.normalised_condition_number_,
@@ -328,16 +352,18 @@ def identify(
         if ill
         else (),
         estimator={"name": type(chosen).__name__, "params": chosen.get_params()},
-        consistent=chosen.consistent_.to_document() if isinstance(chosen, ConsistentLeastSquares) else None,
         effort=effort,
         signals=settings,
         moving_threshold=moving_threshold,
         train=validation_report(motions),
         validation=None,
+        cross_validation=scores.to_document() if scores else None,
+        friction_selection=selection.to_document() if selection else None,
         provenance={
-            "train": [{**r.provenance, "name": r.name} for r in train],
+            "train": [{**r.provenance, "name": r.name} for r in data.recordings],
             "validate": [{**r.provenance, "name": r.name} for r in validate],
-            "preparation": [preparation.account for preparation in preparations],
+            "preparation": accounts,
+            "jolted_stops": [stop.to_document() for stop in jolted],
             "model_digest": model.digest(),
             "rows": factors.n_rows,
             "software": software_versions(),
@@ -348,48 +374,49 @@ def identify(
     return replace(result, validation=result.validate(validate, progress))
 
 
+def _training_data(
+    model: TorqueModel,
+    recordings: Sequence[Recording],
+    effort: Effort,
+    settings: SignalSettings,
+    stop_margin: float | Literal["auto"],
+    moving_threshold: float,
+    progress: Progress | None,
+) -> tuple[TrainingData, list[dict[str, Any]], list[JoltedStop]]:
+    """Return prepared recordings, accounts of it, and those whose end had to be left out."""
+    if stop_margin != "auto" and stop_margin > 0.0:
+        recordings = [cut_before_stop(r, stop_margin, moving_threshold=moving_threshold) for r in recordings]
+    preparations = []
+    for i, recording in enumerate(recordings):
+        preparations.append(_prepared(recording, model.chain, effort, settings))
+        report(progress, "preparing signals", (i + 1) / len(recordings))
+    data = TrainingData(recordings, [p.segments for p in preparations], settings)
+    jolted = find_jolted_stops(model.chain, model.base, data, moving_threshold) if stop_margin == "auto" else []
+    if jolted:
+        by_name = {stop.recording: stop for stop in jolted}
+        recordings = [without_stop(r, by_name[r.name]) if r.name in by_name else r for r in recordings]
+        preparations = [_prepared(recording, model.chain, effort, settings) for recording in recordings]
+        data = TrainingData(recordings, [p.segments for p in preparations], settings)
+    return data, [p.account for p in preparations], jolted
+
+
+def _fitted_friction(
+    model: TorqueModel, data: TrainingData, progress: Callable[[float], None]
+) -> FittedFriction | None:
+    friction = model.friction
+    if friction.is_fitted and not friction.needs_load:
+        return None
+    return FrictionData(model.chain, model.base, data.segments).fit(friction, progress=progress)
+
+
+def _check_choices(stop_margin: float | Literal["auto"]) -> None:
+    if stop_margin != "auto" and not (isinstance(stop_margin, int | float) and 0.0 <= stop_margin < np.inf):
+        raise InputError(f"stop_margin must be auto or seconds, got {stop_margin!r}", code="stop-margin-invalid")
+
+
 def _prepared(recording: Recording, model: SerialChain, effort: Effort, settings: SignalSettings) -> Preparation:
     recording = _for_joints_of(model, recording)
     return prepare(recording, effort.of(recording), settings)
-
-
-def _observations(
-    model: TorqueModel,
-    recordings: Sequence[Recording],
-    segments: Sequence[Segment],
-    settings: SignalSettings,
-    progress: Progress | None,
-) -> Observations:
-    total = sum(segment.n_rows for segment in segments)
-    read = 0
-
-    def blocks() -> Iterator[Block]:
-        nonlocal read
-        for motion, segment in enumerate(segments):
-            for columns, effort in model.observations(segment):
-                yield Block(columns, effort, motion)
-                if read < total:  # later passes are part of estimating
-                    read += len(effort)
-                    _report(progress, "reading motion", read / total)
-
-    structure = ParameterStructure(model.chain, model.base, model.names, model.nonnegative)
-    return Observations(
-        model.names,
-        model.chain.n_joints,
-        blocks,
-        structure=structure,
-        instruments=SimulatedInstruments(model, recordings, segments, settings),
-    )
-
-
-def _compared(segment: Segment, predicted: Array, moving_threshold: float) -> PredictedMotion:
-    return PredictedMotion(
-        recording=segment.recording,
-        times=segment.times,
-        measured=segment.effort[segment.rows],
-        predicted=predicted,
-        moving=np.abs(segment.motion.qd[segment.rows]) > moving_threshold,
-    )
 
 
 def _for_joints_of(model: SerialChain, recording: Recording) -> Recording:
@@ -423,11 +450,6 @@ def _limits_of(consistent: Mapping[str, Any]) -> list[str]:
         "made_up": "have no inertia in the model that a body can have; a plausible prior was made up",
     }
     return [f"{', '.join(consistent[key])} {why}" for key, why in reasons.items() if consistent[key]]
-
-
-def _report(progress: Progress | None, phase: str, fraction: float) -> None:
-    if progress is not None:
-        progress(phase, fraction)
 
 
 def _finite(value: float) -> float | None:

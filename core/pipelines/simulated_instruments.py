@@ -79,7 +79,8 @@ class SimulatedInstruments:
             else standard[10 * self._nominal.n_joints :].copy(),
         )
         for segment, reference in zip(self._segments, self._references, strict=True):
-            friction = self._model.friction.torque(reference, parameters[base.count :], smooth=True)
+            loaded = self._model.loaded(reference, parameters[: base.count])
+            friction = self._model.friction.torque(loaded, parameters[base.count :], smooth=True)
             q, qd, qdd = (np.zeros_like(reference.q) for _ in range(3))
             steps = int(np.ceil(reference.period / _STEP))
             lost = _simulate(
@@ -94,7 +95,7 @@ class SimulatedInstruments:
                     code="instruments-unstable",
                 )
             simulated = replace(segment, motion=JointMotion(reference.period, q, qd, qdd))
-            for columns, _ in self._model.observations(simulated):
+            for columns, _ in self._model.observations(simulated, parameters[: base.count]):
                 yield columns
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,23 +53,45 @@ class TorqueModel:
         """Return torques (N, n) for parameters (p,) in the order of ``names``; ``smooth`` without jumps."""
         if np.shape(parameters) != (len(self.names),):
             raise InputError(f"parameters have shape {np.shape(parameters)}, expected ({len(self.names)},)")
-        torque = self.friction.torque(motion, parameters[self.base.count :], smooth=smooth)
-        for part in _blocks(0, motion.n_samples):
-            torque[part] += self._rigid_columns(motion, part) @ parameters[: self.base.count]
-        return torque
+        rigid = self.link_torque(motion, parameters[: self.base.count])
+        loaded = replace(motion, link_torque=rigid)
+        return rigid + self.friction.torque(loaded, parameters[self.base.count :], smooth=smooth)
+
+    def link_torque(self, motion: JointMotion, base_parameters: Array) -> Array:
+        """Return the torques (N, n) of the rigid body alone, for base parameters (b,)."""
+        blocks = (self._rigid_columns(motion, part) @ base_parameters for part in _blocks(0, motion.n_samples))
+        return np.concatenate(list(blocks))
 
     def predict(self, segment: Segment, parameters: Array) -> Array:
         """Return torques (n_rows, n) of a segment's rows, filtered like the measured ones."""
         return segment.low_pass.apply(self.torque(segment.motion, parameters))[segment.rows]
 
-    def observations(self, segment: Segment) -> Iterator[tuple[Array, Array]]:
+    def bracket(self, segment: Segment, parameters: Array) -> tuple[Array, Array]:
+        """Return the least and the largest torque (n_rows, n) at which a standing joint stays where it is.
+
+        Friction holds a joint against any torque between; which one is a matter of its past.
+        """
+        rigid = self.link_torque(segment.motion, parameters[: self.base.count])
+        loaded = replace(segment.motion, link_torque=rigid)
+        ends = self.friction.bracket(loaded, parameters[self.base.count :])
+        lower, upper = (segment.low_pass.apply(rigid + end)[segment.rows] for end in ends)
+        return lower, upper
+
+    def rigid_rows(self, segment: Segment) -> Array:
+        """Return the filtered base regressor (n_rows, n, b) of a segment's rows."""
+        rigid = TorqueModel(self.chain, self.base, FrictionModel(()))
+        return np.concatenate([columns for columns, _ in rigid.observations(segment)])
+
+    def observations(self, segment: Segment, base_parameters: Array | None = None) -> Iterator[tuple[Array, Array]]:
         """Yield the filtered regressor (m, n, p) and torque (m, n) of a segment's rows, block by block.
+
+        Friction that grows with the load needs ``base_parameters`` (b,) to know the load from.
 
         The regressor of a block is filtered together with as many samples on both sides as transients last,
         so that the result is that of filtering the whole segment at once.
         """
         motion, low_pass = segment.motion, segment.low_pass
-        friction = self.friction.columns(motion)
+        friction = self.friction.columns(self.loaded(motion, base_parameters)) if self.friction.joints else ()
         halo = low_pass.settling(_NEGLIGIBLE)
         first, stop, step = segment.rows.indices(motion.n_samples)
         for part in _blocks(first, stop, step):
@@ -78,6 +100,12 @@ class TorqueModel:
             filtered = _filter_nonzero(raw, segment)
             rows = slice(part.start - around.start, part.stop - around.start, step)
             yield filtered[rows], segment.effort[part.start : part.stop : step]
+
+    def loaded(self, motion: JointMotion, base_parameters: Array | None) -> JointMotion:
+        """Return the motion with its link torque, where friction depends on it and it is known."""
+        if base_parameters is None or not self.friction.needs_load:
+            return motion
+        return replace(motion, link_torque=self.link_torque(motion, base_parameters))
 
     def _rigid_columns(self, motion: JointMotion, part: slice) -> Array:
         return self.base.columns(self.chain.regressor(motion.q[part], motion.qd[part], motion.qdd[part]))

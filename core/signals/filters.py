@@ -55,10 +55,13 @@ class ZeroPhaseButterworth:
     def _sections(self) -> Array:
         return np.asarray(signal.butter(self.order, self.cutoff, fs=self.rate, output="sos"))
 
+    @cached_property
+    def _slowest(self) -> float:
+        return float(np.abs(signal.butter(self.order, self.cutoff, fs=self.rate, output="zpk")[1]).max())
+
     def settling(self, fraction: float) -> int:
         """Return after how many samples a transient has decayed to ``fraction`` of itself."""
-        slowest = float(np.abs(signal.butter(self.order, self.cutoff, fs=self.rate, output="zpk")[1]).max())
-        return ceil(log(fraction) / log(slowest))
+        return ceil(log(fraction) / log(self._slowest))
 
     def apply(self, values: Array) -> Array:
         """Return ``values`` (N, ...) filtered along the first axis.

@@ -18,12 +18,14 @@ class JointMotion:
     ----------
     period : s between samples.
     q, qd, qdd : (N, n) rad, rad/s, rad/s² (m, m/s, m/s² for prismatic joints).
+    link_torque : (N, n) torque that the links alone need, where it is known: friction grows with it.
     """
 
     period: float
     q: Array
     qd: Array
     qdd: Array
+    link_torque: Array | None = None
 
     @property
     def n_samples(self) -> int:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from service.jobs.worker import TaskChannel
 
 SHARES: Mapping[str, tuple[float, float]] = {
-    "preparing signals": (0.0, 0.3),
-    "reading motion": (0.3, 0.6),
+    "preparing signals": (0.0, 0.1),
+    "choosing friction": (0.1, 0.2),
+    "fitting friction": (0.3, 0.2),
+    "reading motion": (0.5, 0.4),
     "estimating": (0.9, 0.1),
     "validating": (0.0, 1.0),
 }

@@ -58,6 +58,12 @@ def test_position_alone_will_do(model, ur10e_window):
     assert result.validation.pooled["moving"].rms.mean() < 1.07
 
 
-def test_a_run_into_the_stop_is_said(model, ur10e_window):
+def test_a_run_into_the_stop_is_left_out_and_said(model, ur10e_window):
     result = identify(model, [ur10e_window("10harm")], gains=GAINS)
-    assert any("a jolt of joint 6 at t = 386." in warning for warning in result.warnings)
+    (said,) = [warning for warning in result.warnings if "it runs into its stop" in warning]
+    assert "samples are left out of the estimate" in said
+    (jolted,) = result.provenance["jolted_stops"]
+    assert jolted["left_out"] < 120
+    kept = identify(model, [ur10e_window("10harm")], gains=GAINS, stop_margin=0.0)
+    assert any("a jolt of joint 6 at t = 386." in warning for warning in kept.warnings)
+    assert np.all(result.train.pooled["all"].rms < kept.train.pooled["all"].rms)
