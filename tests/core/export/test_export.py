@@ -1,0 +1,63 @@
+"""Identified robots for other programs: what comes out is the identified robot."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import mujoco
+import numpy as np
+import pinocchio
+import pytest
+
+from core.errors import InputError
+from core.export import FORMATS, export
+from core.models.model_file import parse_model_file
+from core.models.urdf import parse_urdf
+from core.pipelines.identification import Identification, identify
+
+
+@pytest.fixture(scope="module")
+def result(robot) -> Identification:
+    train = [robot.record(seed, seconds=20.0, noise=0.5) for seed in (1, 2)]
+    poor_prior = robot.model.with_parameters(np.append(1.3 * robot.model.inertial_parameters.ravel(), np.ones(6)))
+    return identify(poor_prior, train, gains=robot.gains)
+
+
+def test_urdf_of_a_result_is_the_identified_robot(robot, result):
+    text = export(result, "urdf")
+    chain = parse_urdf(text.encode(), "out.urdf")
+    rotors = np.array([float(x) for x in text.partition("for armature: ")[2].partition(" -->")[0].split()])
+    motion = robot.motion(np.linspace(0.0, 20.0, 200), 5)
+    truth = robot.model.inverse_dynamics(*motion)
+    got = chain.with_rotor_inertia(rotors).inverse_dynamics(*motion)
+    assert np.sqrt(np.mean((got - truth) ** 2)) < 0.01 * np.sqrt(np.mean(truth**2))
+    assert "not identified, as the prior has them: m1" in text
+    assert pinocchio.buildModelFromXML(text).nv == 6
+    assert mujoco.MjModel.from_xml_string(text).nv == 6
+    model_file = parse_model_file(export(result, "toml").encode(), "out.toml")
+    assert model_file.inverse_dynamics(*motion) == pytest.approx(got, rel=1e-9, abs=1e-9)
+    assert model_file.rotor_inertia == pytest.approx(rotors)
+
+
+def test_tables_and_documents_hold_the_parameters(result):
+    rows = list(csv.DictReader(io.StringIO(export(result, "csv"))))
+    assert [row["name"] for row in rows] == list(result.names)
+    assert [float(row["value"]) for row in rows] == result.parameters_.tolist()
+    assert rows[0]["relation"] == result.base.relations[0]
+    assert rows[-1]["kind"] == "friction"
+    again = Identification.from_document(json.loads(export(result, "json")))
+    assert np.array_equal(again.parameters_, result.parameters_)
+    assert "static inline void ur10e_torque(" in export(result, "c")
+
+
+def test_what_cannot_be_exported_is_refused(robot, result):
+    with pytest.raises(InputError, match="cannot be exported as 'pickle'; there are json, csv") as refusal:
+        export(result, "pickle")
+    assert refusal.value.code == "export-format-unknown"
+    assert "pickle" not in FORMATS
+    in_current = identify(robot.model, [robot.record(1, seconds=10.0)])
+    with pytest.raises(InputError, match="the result is in A") as refusal:
+        export(in_current, "urdf")
+    assert refusal.value.code == "unit-not-torque"
