@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 PerJoint = Annotated[list[float], Field(min_length=1, max_length=64)]
 RecordingIds = Annotated[list[str], Field(min_length=1, max_length=64)]
 
@@ -203,10 +204,11 @@ class ValidationCriteria(_Model):
     """What a result has to reach on recordings it has not seen; judged on moving samples, joint by joint."""
 
     max_relative_residual: Annotated[
-        Positive | Annotated[list[Positive], Field(min_length=1, max_length=64)],
+        Share | Annotated[list[Share], Field(min_length=1, max_length=64)],
         Field(
             description="Largest RMS of the residual over RMS of the measured torque; one for all joints or "
-            "one per joint. The default of 0.5 only tells a model from none: state what the use needs."
+            "one per joint. At 1 no model is as good. The default of 0.5 only tells a model from none: state "
+            "what the use needs."
         ),
     ] = 0.5
     min_moving_samples: Annotated[

@@ -8,7 +8,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from core.errors import InputError
-from service.errors import ConflictError
 from service.storage import counters, events, queries, results, trajectories
 from service.storage.identifiers import new_id
 from service.storage.tables import Document, FeedforwardTableRow, utc_now
@@ -32,21 +31,20 @@ def create(
 ) -> FeedforwardTableRow:
     """Add a table under the robot's next version number.
 
+    What the result was judged by (recordings, criteria) is added to ``document``, so that the table tells it by
+    itself, whatever becomes of the result.
+
     Raises
     ------
     ConflictError
-        ``result-not-validated``: tables are built only from a validated result or the one in force.
+        ``result-not-validated``: tables are built only from a validated result or the one in force, and only
+        while its last validation was passed.
     InputError
         The bytes do not have the stated size or checksum.
     """
     result = results.get(session, result_id)
-    if result.state not in results.USABLE:
-        raise ConflictError(
-            f"result {result_id} is {result.state}; a feedforward table needs a validated or active one",
-            code="result-not-validated",
-            id=result_id,
-            state=result.state,
-        )
+    results.require_usable(result)
+    validation = result.validation or {}
     trajectories.get(session, trajectory_id)
     _check_bytes(torque, current, samples * n_joints * _FLOAT32, crc32)
     row = FeedforwardTableRow(
@@ -62,7 +60,7 @@ def create(
         digest=digest,
         torque=torque,
         current=current,
-        document=document,
+        document={**document, "validation": {k: v for k, v in validation.items() if k != "report"}},
         created_at=utc_now(),
     )
     session.add(row)

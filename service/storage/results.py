@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -14,7 +14,13 @@ from service.storage.states import RESULT_TRANSITIONS, ResultState, check_transi
 from service.storage.tables import Document, ResultRow, utc_now
 
 USABLE = frozenset({ResultState.VALIDATED, ResultState.ACTIVE})
-"""States from which a feedforward table may be built."""
+"""States from which a feedforward table may be built, as long as the last validation was passed."""
+
+AFTER_VALIDATION: Mapping[tuple[str, bool], ResultState] = {
+    (ResultState.CANDIDATE, True): ResultState.VALIDATED,
+    (ResultState.VALIDATED, False): ResultState.CANDIDATE,
+}
+"""What a verdict makes of a result in a state; all others keep theirs."""
 
 
 def create(
@@ -75,26 +81,31 @@ def find(
     )
 
 
-def set_validation(session: Session, identifier: str, validation: Document, *, passed: bool) -> ResultRow:
-    """Store a validation report; a candidate that passed becomes validated.
-
-    A result that was validated before keeps its state, whatever a later report says: taking it out of force
-    is a person's decision.
-    """
+def set_validation(session: Session, identifier: str, validation: Document) -> ResultRow:
+    """Store the verdict of a validation, whose ``passed`` moves the result; see `ResultState`."""
     row = get(session, identifier)
     row.validation = validation
-    if passed and row.state == ResultState.CANDIDATE:
-        _move(session, row, ResultState.VALIDATED, f"result {identifier} passed its validation")
+    verdict = "passed" if validation["passed"] else "did not pass"
+    message = f"result {identifier} ({row.state}) {verdict} its validation"
+    after = AFTER_VALIDATION.get((row.state, validation["passed"]))
+    if after is None:
+        events.record(session, "result.checked", message, subject=identifier, robot=row.robot)
     else:
-        verdict = "passed" if passed else "did not pass"
-        events.record(
-            session,
-            "result.checked",
-            f"result {identifier} ({row.state}) {verdict} its validation",
-            subject=identifier,
-            robot=row.robot,
-        )
+        _move(session, row, after, message)
     return row
+
+
+def require_usable(row: ResultRow) -> None:
+    """Raise ConflictError ``result-not-validated`` unless a feedforward table may be built from the result."""
+    if row.state not in USABLE or not _passed(row):
+        failed = ", and did not pass its last validation" if row.validation and not _passed(row) else ""
+        raise ConflictError(
+            f"result {row.id} is {row.state}{failed}; a feedforward table needs one that is validated or active "
+            "and passed its last validation",
+            code="result-not-validated",
+            id=row.id,
+            state=row.state,
+        )
 
 
 def activate(session: Session, identifier: str) -> ResultRow:
@@ -103,12 +114,14 @@ def activate(session: Session, identifier: str) -> ResultRow:
     Raises
     ------
     ConflictError
-        ``result-not-validated`` for a candidate, ``result-state-conflict`` for the one in force already.
+        ``result-not-validated`` unless it passed its last validation, ``result-state-conflict`` for the one in
+        force already.
     """
     row = get(session, identifier)
-    if row.state == ResultState.CANDIDATE:
+    if row.state != ResultState.ACTIVE and not _passed(row):
         raise ConflictError(
-            f"result {identifier} has not been validated; validate it on another recording first",
+            f"result {identifier} has not passed a validation, or not its last one; validate it on another "
+            "recording first",
             code="result-not-validated",
             id=identifier,
             state=row.state,
@@ -136,6 +149,10 @@ def roll_back(session: Session, robot: str) -> ResultRow:
     present.supersedes_id = None
     _supersede_active(session, robot, earlier.id)
     return _put_in_force(session, earlier, f"{robot}: rolled back from result {present.id} to {earlier.id}")
+
+
+def _passed(row: ResultRow) -> bool:
+    return row.validation is not None and bool(row.validation["passed"])
 
 
 def _supersede_active(session: Session, robot: str, successor: str) -> str | None:

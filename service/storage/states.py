@@ -27,7 +27,11 @@ class JobState(StrEnum):
 
 
 class ResultState(StrEnum):
-    """``superseded`` becomes ``active`` again on roll-back, ``validated`` becomes ``active`` on promotion."""
+    """``superseded`` becomes ``active`` again on roll-back, ``validated`` becomes ``active`` on promotion.
+
+    A ``validated`` one that does not pass a later validation is a ``candidate`` again; an ``active`` one stays
+    in force, as taking it out of force is a person's decision, but nothing more is built from it.
+    """
 
     CANDIDATE = "candidate"
     VALIDATED = "validated"
@@ -55,7 +59,7 @@ JOB_TRANSITIONS: Transitions = {
 
 RESULT_TRANSITIONS: Transitions = {
     ResultState.CANDIDATE: frozenset({ResultState.VALIDATED}),
-    ResultState.VALIDATED: frozenset({ResultState.ACTIVE}),
+    ResultState.VALIDATED: frozenset({ResultState.ACTIVE, ResultState.CANDIDATE}),
     ResultState.ACTIVE: frozenset({ResultState.SUPERSEDED}),
     ResultState.SUPERSEDED: frozenset({ResultState.ACTIVE}),
 }

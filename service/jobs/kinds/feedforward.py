@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from service.errors import ConflictError
 from service.jobs.computations import TableData, build_feedforward
 from service.jobs.context import JobContext, Kind
 from service.jobs.kinds.references import trajectory_for
@@ -31,13 +30,7 @@ def references(session: Session, request: FeedforwardRequest) -> tuple[ResultRow
         ``result-not-validated``.
     """
     result = results.get(session, request.result_id)
-    if result.state not in results.USABLE:
-        raise ConflictError(
-            f"result {result.id} is {result.state}; a feedforward table needs a validated or active one",
-            code="result-not-validated",
-            id=result.id,
-            state=result.state,
-        )
+    results.require_usable(result)
     return result, trajectory_for(session, request.trajectory_id, result.robot)
 
 

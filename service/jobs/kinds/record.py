@@ -8,24 +8,40 @@ from sqlalchemy.orm import Session
 
 from core.errors import RecordingError
 from core.streaming.ring import RingReader
+from service.errors import ConflictError
 from service.jobs.context import JobContext, JobFailedError, Kind, Robot
 from service.jobs.models import JobKind, RecordRequest, RecordResult
 from service.jobs.recording import JobRecording
+from service.storage import jobs
 
 TICK_SECONDS = 0.2
 EXTRA_SECONDS = 120.0
 """What a recording may take beyond its duration: its recorder starts, catches up, completes the file."""
 
 
-def check(_session: Session, _request: RecordRequest) -> None:
-    """A recording refers to nothing that could be missing."""
+def check(session: Session, request: RecordRequest) -> None:
+    """Refuse a second one beside one that runs: each is a process of its own, and would store the same samples.
+
+    Raises
+    ------
+    ConflictError
+        ``robot-recording``.
+    """
+    unfinished = jobs.find(session, robot=request.robot, kind=JobKind.RECORD, states=jobs.UNFINISHED)
+    for other in unfinished[1:]:  # the newest is the job that is being submitted
+        raise ConflictError(
+            f"{request.robot} is being recorded by job {other.id}; wait for it, or cancel it",
+            code="robot-recording",
+            robot=request.robot,
+            job=other.id,
+        )
 
 
 async def run(context: JobContext, request: RecordRequest) -> RecordResult:
     robot = context.robot(request.robot)
     context.limit(request.duration + EXTRA_SECONDS)
     context.enter("connect")
-    await robot.device.wait_streaming(timeout=5.0)
+    await context.job.stop.bound(robot.device.wait_streaming(timeout=5.0))
     recording = JobRecording(context, robot)
     context.enter("record")
     recording.begin(await asyncio.to_thread(_head, robot))

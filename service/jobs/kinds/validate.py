@@ -69,7 +69,6 @@ async def run(context: JobContext, request: ValidateRequest) -> ValidateResult:
             "reasons": judgement.reasons,
             "report": judgement.report,
         },
-        passed=passed,
     )
     for reason in judgement.reasons:
         context.job.log(reason)

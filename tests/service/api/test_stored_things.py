@@ -266,7 +266,7 @@ def make_result(database: Database, robot: str, *, validated: bool = True) -> st
     with database.session() as session:
         row = results.create(session, robot=robot, recording_ids=[], settings={}, document={"figures": [1.5]})
         if validated:
-            results.set_validation(session, row.id, {"passed": True}, passed=True)
+            results.set_validation(session, row.id, {"passed": True})
     return row.id
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core.errors import InputError
 from core.excitation import catalogue as motion
 from core.models import catalogue as robot_model
 from core.recordings.mcap_log import McapSampleWriter
@@ -124,6 +125,8 @@ def test_the_way_from_recordings_to_a_table(bench: Callable[..., Any]) -> None:
             with b.database.reading() as session:
                 table = feedforward.get(session, built.result["table_id"])
             assert (table.version, table.samples, table.n_joints) == (1, 6001, 6)
+            assert table.document["validation"]["criteria"] == {"max_relative_residual": 0.1, "min_moving_samples": 200}
+            assert table.document["validation"]["recordings"] == [held_out]
             assert zlib.crc32(table.torque) == table.crc32 == built.result["crc32"]
             samples = motion("ur10e_validation").sample(0.002)
             truth = robot_model("ur10e").inverse_dynamics(samples.q, samples.qd, samples.qdd)
@@ -133,6 +136,12 @@ def test_the_way_from_recordings_to_a_table(bench: Callable[..., Any]) -> None:
 
             again = await finished(b, "feedforward", **{**build, "cycle_time": 0.0013})
             assert (again.state, again.error and again.error.code) == ("failed", "period-does-not-divide")
+
+            assert (await finished(b, "validate", **judge, recordings=[worse])).state == "succeeded"
+            assert await refusal(b, "feedforward", **build) == "result-not-validated"
+            for no_limit in (1.5, [0.1] * 5 + [float("inf")]):
+                with pytest.raises(InputError, match="max_relative_residual"):
+                    await b.engine.submit("validate", {**judge, "criteria": {"max_relative_residual": no_limit}})
 
     asyncio.run(scenario())
 

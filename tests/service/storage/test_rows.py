@@ -36,7 +36,7 @@ def candidate(database: Database, robot: str = "cell1") -> str:
 def validated(database: Database, robot: str = "cell1") -> str:
     identifier = candidate(database, robot)
     with database.session() as session:
-        results.set_validation(session, identifier, {"rms": [1.0]}, passed=True)
+        results.set_validation(session, identifier, {"passed": True, "criteria": {"x": 0.1}, "report": [1.0]})
     return identifier
 
 
@@ -186,15 +186,41 @@ def test_what_may_not_be_activated(database: Database) -> None:
     assert states(database) == {fresh: "candidate", good: "active"}
 
 
-def test_a_report_never_demotes(database: Database) -> None:
-    good = validated(database)
+def judge(database: Database, identifier: str, *, passed: bool) -> str:
     with database.session() as session:
-        row = results.set_validation(session, good, {"rms": [9.0]}, passed=False)
-    assert (row.state, row.validation) == ("validated", {"rms": [9.0]})
-    fresh = candidate(database)
-    with database.session() as session:
-        results.set_validation(session, fresh, {"rms": [9.0]}, passed=False)
-    assert states(database)[fresh] == "candidate"
+        return results.set_validation(session, identifier, {"passed": passed}).state
+
+
+def refusal(function: Any, *args: Any) -> str:
+    with pytest.raises(ConflictError) as caught:
+        function(*args)
+    return caught.value.code
+
+
+def test_a_result_that_fails_a_later_validation_is_a_candidate_again(database: Database) -> None:
+    result = candidate(database)
+    verdicts = (False, True, True, False, True)
+    states = [judge(database, result, passed=passed) for passed in verdicts]
+    assert states == ["candidate", "validated", "validated", "candidate", "validated"]
+    judge(database, result, passed=False)
+    assert refusal(activate, database, result) == refusal(table, database, result) == "result-not-validated"
+    with database.reading() as session:
+        happened = [e.kind.removeprefix("result.") for e in events.find(session, subject=result)]
+    assert happened == ["candidate", "checked", "validated", "checked", "candidate", "validated", "candidate"]
+
+
+def test_the_result_in_force_stays_so_but_no_more_is_built_from_it(database: Database) -> None:
+    first, second = validated(database), validated(database)
+    activate(database, first)
+    table(database, first)
+    assert judge(database, first, passed=False) == "active"
+    assert refusal(table, database, first) == "result-not-validated"
+    activate(database, second)
+    assert judge(database, first, passed=False) == "superseded"
+    assert refusal(activate, database, first) == "result-not-validated"  # while going back is a person's right:
+    assert roll_back(database) == first
+    assert judge(database, first, passed=True) == "active"
+    table(database, first)
 
 
 def test_the_database_itself_allows_one_active_result(database: Database) -> None:
@@ -236,6 +262,7 @@ def table(database: Database, result_id: str, **changes: Any) -> Any:
 def test_feedforward_tables_count_per_robot(database: Database) -> None:
     one, two = validated(database), validated(database, "cell2")
     made = [table(database, identifier) for identifier in (one, one, two)]
+    assert made[0].document == {"validation": {"passed": True, "criteria": {"x": 0.1}}}
     assert [(row.robot, row.version) for row in made] == [("cell1", 1), ("cell1", 2), ("cell2", 1)]
     with database.reading() as session:
         newest = feedforward.latest(session, "cell1")
