@@ -13,8 +13,9 @@ _TORQUE_UNITS = ("N·m", "N", "N·m, N")
 def standard_parameters(identification: Identification) -> ConsistentParameters:
     """Return physically consistent standard parameters that an identification supports.
 
-    They are those nearest to the identified base parameters, in the metric of their covariance, that bodies can have;
-    what no torque tells comes from the identification's own model, its prior. The result says which parameters that is.
+    If it was estimated with such parameters, they are those. Otherwise they are those nearest to the identified base
+    parameters, in the metric of their covariance, that bodies can have; what no torque tells comes from the
+    identification's own model, its prior. The result says which parameters that is.
 
     Raises
     ------
@@ -28,6 +29,19 @@ def standard_parameters(identification: Identification) -> ConsistentParameters:
             f"the result is in {identification.unit}, not in N·m, so its parameters are no masses and inertias; "
             "identify with drive gains",
             code="unit-not-torque",
+        )
+    if identification.consistent:
+        found = identification.consistent
+        standard = found["standard_parameters"]
+        return ConsistentParameters(
+            chain=identification.model.with_parameters(
+                [standard[name] for name in identification.model.parameter_names]
+            ),
+            coef=identification.parameters_,
+            covariance=identification.covariance_,
+            not_identified=tuple(found["not_identified"]),
+            on_bound=tuple(found["on_bound"]),
+            made_up=tuple(found["made_up"]),
         )
     model = identification.torque_model
     structure = ParameterStructure(model.chain, model.base, model.names, model.nonnegative)

@@ -22,6 +22,11 @@ class LowPass(Protocol):
         """Hz of the signals it is made for."""
         ...
 
+    @property
+    def cutoff(self) -> float:
+        """Hz at which it halves the amplitude."""
+        ...
+
     def settling(self, fraction: float) -> int:
         """Return after how many samples a transient has decayed to ``fraction`` of itself."""
         ...

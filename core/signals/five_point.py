@@ -45,6 +45,13 @@ class FivePointCubic:
     passes: int
     rate: float
 
+    @property
+    def cutoff(self) -> float:
+        """Hz at which all passes together halve the amplitude."""
+        once = 0.5 ** (1.0 / self.passes)
+        # the response (17 + 24 cos w - 6 cos 2w) / 35 of one pass, solved for w
+        return float(np.arccos(1.0 - np.sqrt(35.0 * (1.0 - once) / 12.0)) * self.rate / (2.0 * np.pi))
+
     @cached_property
     def _response(self) -> Array:
         """The share of an impulse that is still to come, by distance from it, largest first."""

@@ -41,6 +41,12 @@ def test_urdf_of_a_result_is_the_identified_robot(robot, result):
     assert model_file.rotor_inertia == pytest.approx(rotors)
 
 
+def test_a_consistent_estimate_is_exported_as_it_is(robot):
+    found = identify(robot.model, [robot.record(1, noise=0.5)], gains=robot.gains, estimator="consistent")
+    chain = parse_model_file(export(found, "toml").encode(), "out.toml")
+    assert found.base.project(chain.parameters) == pytest.approx(found.parameters_[: found.base.count], abs=1e-9)
+
+
 def test_tables_and_documents_hold_the_parameters(result):
     rows = list(csv.DictReader(io.StringIO(export(result, "csv"))))
     assert [row["name"] for row in rows] == list(result.names)
