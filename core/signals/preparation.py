@@ -42,6 +42,8 @@ _VELOCITY_CHECKED = 0.02
 """rad/s (m/s); below this RMS a joint's velocity cannot be told from noise."""
 _MOST_LEFT_OUT = 0.2
 """Share of a recording's rows that marked samples may cost."""
+_SHORTEST_STRETCH = 0.5
+"""s; shorter stretches between marked samples are left out as well: errors cannot be judged on them."""
 _COPIES = 3
 """An averaged period is laid end to end this often: filters and friction enter the middle one settled."""
 
@@ -268,7 +270,9 @@ def _without(segment: Segment, odd: Array, settings: SignalSettings) -> list[sli
     near = np.searchsorted(odd, times + reach, side="right") > np.searchsorted(odd, times - reach, side="left")
     borders = np.flatnonzero(np.diff(np.concatenate([[True], near, [True]]).astype(np.int8)))
     start, _, step = segment.rows.indices(segment.motion.n_samples)
-    return [slice(start + first * step, start + (end - 1) * step + 1, step) for first, end in borders.reshape(-1, 2)]
+    least = _SHORTEST_STRETCH / (segment.motion.period * step)
+    stretches = [(first, end) for first, end in borders.reshape(-1, 2).tolist() if end - first >= least]
+    return [slice(start + first * step, start + (end - 1) * step + 1, step) for first, end in stretches]
 
 
 def _check_velocity(recording: Recording, measured: Array, differentiated: Array) -> None:
