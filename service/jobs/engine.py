@@ -155,7 +155,7 @@ class JobEngine:
             ``robot-not-found``.
         ConflictError
             ``robot-busy``, ``robot-disarmed``, ``lease-required``, ``lease-invalid``, ``queue-full``,
-            ``service-closing``, or the key was used for another request.
+            ``service-closing``, what the kind itself has against it, or ``idempotency-key-reused``.
         """
         specification = _kind_named(kind)
         parsed = parse_request(specification, request)

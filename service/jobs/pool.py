@@ -149,4 +149,3 @@ class _Worker:
         self._connection.close()
         self._process.kill()
         self._process.join()
-        self._process.close()

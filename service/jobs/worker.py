@@ -1,9 +1,9 @@
 """What runs inside a worker process: set-up, and the channel by which a task reports and is stopped.
 
-The channel is a folder of two files, so that it works across any executor that shares a file system and
-so that a killed worker leaves nothing locked: ``progress.json``, replaced atomically, and ``cancel``,
-whose existence asks the task to end. This module imports neither NumPy nor anything that does: the
-number of BLAS threads is read once, when NumPy is first imported.
+The channel is a folder of two files, so that it works with any executor that shares a file system, not only
+with our own pool, and so that a killed worker leaves nothing locked: ``progress.json``, replaced atomically,
+and ``cancel``, whose existence asks the task to end. This module imports neither NumPy nor anything that
+does: the number of BLAS threads is read once, when NumPy is first imported.
 """
 
 from __future__ import annotations
