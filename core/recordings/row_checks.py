@@ -16,6 +16,9 @@ Array = NDArray[np.float64]
 _MOST_REPAIRED = 0.01
 """Share of rows that a repair may drop."""
 
+_LARGEST_ANGLE = 4.0 * np.pi
+"""rad; a joint beyond two turns either way is rather given in degrees."""
+
 
 def row_window(rows: tuple[int, int] | None, count: int, path: Path) -> tuple[int, int]:
     """Return first and last row, 1-based and inclusive; all ``count`` rows for None."""
@@ -89,6 +92,24 @@ def check_values(table: Array, names: Sequence[str], first: int, path: Path) -> 
             code="recording-time-order",
             path=str(path),
             row=first + index,
+        )
+
+
+def check_angles(q: Array, signal: str, path: Path, remedy: str) -> None:
+    """Refuse positions (N, n) that look like degrees; ``remedy`` says what to do about it.
+
+    Raises
+    ------
+    RecordingError
+        Code ``recording-units``.
+    """
+    largest = float(np.abs(q).max())
+    if largest > _LARGEST_ANGLE:
+        raise RecordingError(
+            f"{path}: {signal} reaches {largest:.4g}, which looks like degrees, not rad; {remedy}",
+            code="recording-units",
+            path=str(path),
+            signal=signal,
         )
 
 

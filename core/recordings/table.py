@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from core.errors import RecordingError
 from core.recordings.column_map import ColumnMap, Key
 from core.recordings.recording import Recording
-from core.recordings.row_checks import check_values, row_window, without_bad_rows
+from core.recordings.row_checks import check_angles, check_values, row_window, without_bad_rows
 
 Array = NDArray[np.float64]
 
 _REQUIRED = ("t", "q")
-_LARGEST_ANGLE = 4.0 * np.pi
-"""rad; a joint beyond two turns either way is rather given in degrees."""
 _LARGEST_CURRENT = 500.0
 """A; more than any joint drive takes is rather given in mA."""
 _SLOWEST, _FASTEST = 1.0, 2e-5
@@ -231,8 +229,8 @@ def _check_units(signals: dict[str, Array], columns: ColumnMap, path: Path) -> N
     if unstated("t") and not _FASTEST <= step <= _SLOWEST:
         raise refuse("t", f"time steps by {step:g}, which can hardly be seconds", "s, ms, us or ns")
     for name in ("q", "target_q"):
-        if unstated(name) and (largest := float(np.abs(signals[name]).max())) > _LARGEST_ANGLE:
-            raise refuse(name, f"{name} reaches {largest:.4g}, which looks like degrees, not rad", "deg or rad")
+        if unstated(name):
+            check_angles(signals[name], name, path, f"state the unit of {name} in the column map (deg, or rad)")
     for name in ("current", "target_current"):
         if unstated(name) and (largest := float(np.abs(signals[name]).max())) > _LARGEST_CURRENT:
             raise refuse(name, f"{name} reaches {largest:.4g}, which looks like mA, not A", "mA or A")

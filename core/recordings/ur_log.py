@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from core.errors import RecordingError
 from core.recordings.recording import Recording
-from core.recordings.row_checks import check_values, row_window, without_bad_rows
+from core.recordings.row_checks import check_angles, check_values, row_window, without_bad_rows
 from core.recordings.text_file import decode_text, is_number, is_torn, lines_of, read_content
 
 Array = NDArray[np.float64]
@@ -36,8 +36,8 @@ def read_ur_log(path: Path, rows: tuple[int, int] | None = None, *, repair: bool
     ------
     RecordingError
         The code says what is wrong: ``recording-missing``, ``-empty``, ``-binary``, ``-rows``, ``-header``,
-        ``-columns``, ``-torn``, ``-not-a-number``, ``-not-finite``, ``-time-order``, ``-beyond-repair``; the
-        context says where.
+        ``-columns``, ``-torn``, ``-not-a-number``, ``-not-finite``, ``-time-order``, ``-units``,
+        ``-beyond-repair``; the context says where.
     """
     content = read_content(path)
     text = decode_text(content, path, "the text of a UR log")
@@ -58,6 +58,7 @@ def read_ur_log(path: Path, rows: tuple[int, int] | None = None, *, repair: bool
     q, qd, current, target_current, target_torque = (
         table[:, 1 + JOINTS * i : 1 + JOINTS * (i + 1)].copy() for i in range(len(_GROUPS))
     )
+    check_angles(q, "q", path, "read it as csv, with a column map that states the unit")
     provenance = {
         "path": str(path),
         "sha256": hashlib.sha256(content).hexdigest(),

