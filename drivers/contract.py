@@ -18,6 +18,7 @@ from core.errors import DynidError, InputError
 from core.streaming.samples import SampleBlock
 
 MotionOutcome = Literal["completed", "stopped", "faulted"]
+KEEP_ALIVE_PERIOD = 0.05  # s between two words to a process that moves a robot
 
 
 class DriverError(DynidError):
@@ -181,10 +182,16 @@ class MotionListener(Protocol):
 
 
 class MotionPlayer(Protocol):
-    """Plays one trajectory, once, in a process of its own that stops the robot when its parent dies."""
+    """Plays one trajectory, once, in a process of its own that stops the robot when its parent dies or hangs."""
 
     def start(self, listener: MotionListener) -> None:
         """Start the process and return at once; the calling thread must outlive the motion."""
+
+    def keep_alive(self) -> None:
+        """Say that somebody watches over the motion, at least every `KEEP_ALIVE_PERIOD` from `start` on.
+
+        A process that hears nothing for longer stops the robot along its path.
+        """
 
     def proceed(self) -> None:
         """Let the trajectory begin."""

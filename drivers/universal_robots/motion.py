@@ -52,6 +52,7 @@ class UrMotionPlayer:
     ) -> None:
         self._order = MotionOrder(host, rate_hz, str(trajectory), approach, settle_time, os.getpid())
         self._process: subprocess.Popen[str] | None = None
+        self._sending = threading.Lock()  # against the thread that closes the pipe
 
     @property
     def pid(self) -> int | None:
@@ -64,9 +65,15 @@ class UrMotionPlayer:
         """
         command = [sys.executable, "-m", "drivers.universal_robots.motion_process"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        os.set_blocking(process.stdin.fileno(), False)  # a process that hangs must not hold up its parent
         self._process = process
         self._send(self._order.to_line())
-        threading.Thread(target=_listen, args=(process, listener), name="motion-events", daemon=True).start()
+        arguments = process, listener, self._sending
+        threading.Thread(target=_listen, args=arguments, name="motion-events", daemon=True).start()
+
+    def keep_alive(self) -> None:
+        self._send(json.dumps({"command": "go-on"}) + "\n")
 
     def proceed(self) -> None:
         self._send(json.dumps({"command": "proceed"}) + "\n")
@@ -80,17 +87,20 @@ class UrMotionPlayer:
             self._process.kill()
 
     def _send(self, line: str) -> None:
-        """Write to the process; one that is gone is reported by `_listen`, not here."""
+        """Write to the process; one that is gone is reported by `_listen`, one that hangs by whoever stops it."""
         assert self._process is not None  # noqa: S101 - only called after start
-        assert self._process.stdin is not None  # noqa: S101 - it is a pipe
-        try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            _log.debug("the motion process no longer takes commands")
+        pipe = self._process.stdin
+        assert pipe is not None  # noqa: S101 - it is one
+        with self._sending:
+            if pipe.closed:
+                return
+            try:
+                os.write(pipe.fileno(), line.encode())  # whole or not at all, being short
+            except (BrokenPipeError, BlockingIOError):
+                _log.debug("the motion process no longer takes commands")
 
 
-def _listen(process: subprocess.Popen[str], listener: MotionListener) -> None:
+def _listen(process: subprocess.Popen[str], listener: MotionListener, sending: threading.Lock) -> None:
     """Pass events on until the process is gone; then report how it ended."""
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     finish: MotionFinish | None = None
@@ -111,17 +121,15 @@ def _listen(process: subprocess.Popen[str], listener: MotionListener) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    _close_pipes(process)
+    with sending:
+        _close_pipes(process)
     listener.finished(finish or _died(process.returncode))
 
 
 def _close_pipes(process: subprocess.Popen[str]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                _log.debug("the motion process left a command unread")
+            pipe.close()
 
 
 def _died(returncode: int) -> MotionFinish:

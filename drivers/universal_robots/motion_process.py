@@ -1,8 +1,8 @@
 """The process that moves the robot: ``python -m drivers.universal_robots.motion_process``.
 
 It reads its order and then commands from stdin, writes events to stdout, and plays one trajectory with the
-vendor's client. It stops the robot and ends when it is told to, when stdin ends or its parent dies, when
-the controller refuses a command, and when it cannot keep up. Should it hang instead, its parent halts the
+vendor's client. It stops the robot and ends when it is told to, when stdin ends or falls silent or its parent
+dies, when the controller refuses a command, and when it cannot keep up. Should it hang instead, its parent halts the
 controller, and the controller's own watchdog stops the program that no longer hears from here.
 """
 
@@ -25,29 +25,39 @@ from drivers.universal_robots.dashboard import Dashboard
 from drivers.universal_robots.motion import MotionOrder
 from drivers.universal_robots.playback import Playback, StopOrder
 
+SILENCE_LIMIT = 0.3  # s without a word from the parent
+LAST_LOOK = 0.1  # s more for what was said while this process itself was held up
 ORPHAN_TIMEOUT = 2.0  # s for an orderly end after the parent has died
 
 _PR_SET_PDEATHSIG = 1
 
 
 class Orders:
-    """What the parent says, read by a thread of its own."""
+    """What the parent says, read by a thread of its own, and that it says anything, watched by another."""
 
     def __init__(self, lines: IO[str], host: str) -> None:
         self.proceed = threading.Event()
         self.stop: StopOrder | None = None
+        self._heard = threading.Event()
         self._lines = lines
         self._host = host
 
     def start(self) -> None:
-        threading.Thread(target=self._listen, name="orders", daemon=True).start()
+        for work in (self._listen, self._watch):
+            threading.Thread(target=work, name="orders", daemon=True).start()
 
-    def end(self, reason: str) -> None:
+    def end(self, reason: str, code: str | None = None) -> None:
         """Stop the robot, unless a stop was ordered before."""
-        self.stop = self.stop or StopOrder(reason, immediately=False)
+        self.stop = self.stop or StopOrder(reason, immediately=False, code=code)
+
+    def _watch(self) -> None:
+        while self._heard.wait(SILENCE_LIMIT) or self._heard.wait(LAST_LOOK):
+            self._heard.clear()
+        self.end(f"the device host said nothing for {SILENCE_LIMIT} s; it hangs", "device-host-silent")
 
     def _listen(self) -> None:
         for line in self._lines:
+            self._heard.set()
             order = json.loads(line)
             if order["command"] == "proceed":
                 self.proceed.set()

@@ -48,8 +48,11 @@ VENDOR_ERRORS = (RuntimeError, ValueError)  # what the vendor's C++ exceptions a
 
 @dataclass(frozen=True)
 class StopOrder:
+    """``code``: set when it is not a stop that somebody wanted, but a fault."""
+
     reason: str
     immediately: bool
+    code: str | None = None
 
 
 class Orders(Protocol):
@@ -178,8 +181,9 @@ class Playback:
             self._hold_until(self._orders.proceed.is_set)
             self._follow()
         except Stopped:
-            assert self._orders.stop is not None  # noqa: S101 - it is what raised
-            return self._finish("stopped", self._orders.stop.reason)
+            stop = self._orders.stop
+            assert stop is not None  # noqa: S101 - it is what raised
+            return self._finish("stopped" if stop.code is None else "faulted", stop.reason, stop.code)
         except MotionFailed as failure:
             return self._finish("faulted", failure.reason, failure.code)
         return self._finish("completed", "the trajectory was played to its end")

@@ -19,6 +19,7 @@ from drivers.contract import DriverError
 from service.devices.messages import Done, Failed, FromHost, Message, from_host, line
 
 SILENCE_LIMIT = 1.5  # s without a report from a host that has reported before
+LAST_LOOK = 0.1  # s more for what it said while this process itself was held up
 START_LIMIT = 60.0  # s until its first report; the first start on a machine compiles
 EXIT_TIMEOUT = 10.0  # s for a host to stop a motion and end; then it is killed
 WORDS_KEPT = 20  # lines of stderr
@@ -107,10 +108,8 @@ class HostLink:
         limit = START_LIMIT
         with contextlib.suppress(ConnectionError):
             while True:
-                try:
-                    async with asyncio.timeout(limit):
-                        received = await self._reader.readline()
-                except TimeoutError:
+                received = await self._line_within(limit)
+                if received is None:
                     self._silence = limit
                     return
                 if not received:
@@ -123,6 +122,17 @@ class HostLink:
                 else:
                     yield message
         self._hung_up = True
+
+    async def _line_within(self, limit: float) -> bytes | None:
+        """Return the next line, None when the host says nothing for so long.
+
+        After a pause of this process the time is over before what has come meanwhile is looked at.
+        """
+        for patience in (limit, LAST_LOOK):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    return await self._reader.readline()
+        return None
 
     async def close(self) -> str:
         """Wait for the end of a process that has hung up, end any other; return how it ended."""

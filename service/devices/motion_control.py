@@ -13,6 +13,7 @@ import numpy as np
 
 from core.streaming.ring import RingWriter
 from drivers.contract import (
+    KEEP_ALIVE_PERIOD,
     ApproachSpeed,
     DriverError,
     MotionFinish,
@@ -39,6 +40,7 @@ STOP_TIMEOUT = 1.5  # s for the motion process to stop the robot
 HALT_TIMEOUT = 1.0  # s for the controller to stop its program and so the motion process
 REST_TIMEOUT = 3.0  # s for the samples to show that the robot is at rest
 TICK = 0.02  # s
+HELD_UP = 0.1  # s for a tick: this process itself paused, and has yet to look at what came meanwhile
 
 _log = logging.getLogger(__name__)
 
@@ -131,12 +133,19 @@ class MotionControl:
         self._run = run
         self.revoke()  # one arming, one motion
         player.start(_Listener(self, run, loop))
+        self._start(self._keep_alive(run))
         try:
             async with asyncio.timeout(READY_TIMEOUT):
                 await asyncio.shield(run.accepted)
         except TimeoutError:
             self._abort(run, Cause("faulted", "the controller did not accept the motion", "motion-timeout"))
             await run.accepted
+
+    async def _keep_alive(self, run: Run) -> None:
+        """Let the motion go on for as long as this event loop runs."""
+        while not run.ended.is_set():
+            run.player.keep_alive()
+            await asyncio.sleep(KEEP_ALIVE_PERIOD)
 
     def _refuse_unless_ready(self, request: MotionRequest) -> None:
         now = time.monotonic()
@@ -287,9 +296,12 @@ class MotionControl:
 
     async def watch_over(self) -> None:
         """Stop the motion under way when the service, its authority or the samples are missing; endless."""
+        held_up = False
         while True:
+            begun = time.monotonic()
             await asyncio.sleep(TICK)
-            if self._run is not None and self._run.cause is None:
+            held_up = not held_up and time.monotonic() - begun > HELD_UP
+            if self._run is not None and self._run.cause is None and not held_up:
                 cause = self._missing()
                 if cause is not None:
                     self._abort(self._run, cause)

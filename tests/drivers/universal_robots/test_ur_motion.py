@@ -16,7 +16,7 @@ import pytest
 
 from core.errors import MotionLimitError
 from core.streaming.samples import STATUS_MOVING, STATUS_PROGRAM_RUNNING, SampleBlock
-from drivers.contract import ApproachSpeed, ConnectionLost, MotionFinish
+from drivers.contract import KEEP_ALIVE_PERIOD, ApproachSpeed, ConnectionLost, MotionFinish
 from drivers.trajectory import TrajectoryFileError
 from drivers.universal_robots.driver import UniversalRobotsDriver
 from drivers.universal_robots.motion import UrMotionPlayer
@@ -49,6 +49,7 @@ class Listener:
         self.seen: list[str] = []
         self.finish: MotionFinish | None = None
         self.over = threading.Event()
+        self.silent = False
         self._player = player
         self._during = during
         self._before = before
@@ -71,7 +72,12 @@ class Listener:
         self.over.set()
 
     def result(self) -> MotionFinish:
-        assert self.over.wait(20.0)
+        """Watch over the motion to its end."""
+        deadline = time.monotonic() + 20.0
+        while not self.over.wait(KEEP_ALIVE_PERIOD):
+            assert time.monotonic() < deadline
+            if not self.silent:
+                self._player.keep_alive()
         assert self.finish is not None
         return self.finish
 
@@ -192,6 +198,30 @@ def test_a_process_that_is_killed_leaves_a_robot_that_stops(robot: Robot, tmp_pa
     assert (finish.outcome, finish.code) == ("faulted", "motion-process-died")
     assert "SIGKILL" in finish.reason
     robot.until_rest(1.0)
+
+
+@pytest.mark.parametrize("when", ["accepted", "half"])
+def test_a_parent_that_falls_silent_leaves_a_robot_that_stops(robot: Robot, tmp_path: Path, when: str) -> None:
+    """It hangs, or its event loop does: on the way to the first pose, or on the path."""
+    path = save(tmp_path / "far.npz")
+    with np.load(path) as file:
+        np.savez(path, t=file["t"], q=file["q"] + 1.0, qd=file["qd"])
+    player = robot.driver.player(path, APPROACH, settle_time=0.0)
+    silenced: list[float] = []
+
+    def fall_silent() -> None:
+        listener.silent = True
+        silenced.append(time.monotonic())
+
+    listener = Listener(player, fall_silent if when == "half" else lambda: None)
+    if when == "accepted":
+        listener.accepted = fall_silent  # type: ignore[method-assign]
+    player.start(listener)
+    finish = listener.result()
+    robot.until_rest(1.0)
+    assert time.monotonic() - silenced[0] < (1.0 if when == "half" else 1.6)
+    assert (finish.outcome, finish.code) == ("faulted", "device-host-silent")
+    assert finish.reason == "the device host said nothing for 0.3 s; it hangs"
 
 
 def test_a_process_that_hangs_leaves_a_robot_that_stops(robot: Robot, tmp_path: Path) -> None:

@@ -19,7 +19,14 @@ from typing import Any
 import pytest
 
 from core.streaming.ring import RingReader
-from drivers.contract import ApproachSpeed, MotionFinish, MotionPlayer, MotionRefused, StopUnconfirmed
+from drivers.contract import (
+    KEEP_ALIVE_PERIOD,
+    ApproachSpeed,
+    MotionFinish,
+    MotionPlayer,
+    MotionRefused,
+    StopUnconfirmed,
+)
 from drivers.virtual.process import VirtualUR10e
 from service.devices import DeviceSupervisor, MotionEvent, MotionFinished, MotionRequest
 
@@ -123,7 +130,7 @@ def test_the_motion_process_hangs_and_the_robot_is_stopped(
 SERVICE = """
     import asyncio, sys, time
     from pathlib import Path
-    from service.devices import Approach, DeviceSupervisor, MotionProgress, MotionRequest
+    from service.devices import Approach, DeviceSupervisor, MotionFinished, MotionProgress, MotionRequest
     from service.settings import RobotSettings
 
     async def main(host, runtime, trajectory):
@@ -142,6 +149,8 @@ SERVICE = """
         async for event in device.play(motion):
             if isinstance(event, MotionProgress) and 0.2 < event.time < 0.35:
                 print(device.status.pid, flush=True)
+            elif isinstance(event, MotionFinished):
+                print("finished", event.outcome, event.code, device.status.pid, flush=True)
 
     asyncio.run(main(*sys.argv[1:]))
 """
@@ -165,6 +174,30 @@ def test_the_service_is_killed_or_hangs(
             finally:
                 service.kill()
         assert not (tmp_path / "run" / "cell1.ring").exists()
+
+    asyncio.run(run())
+
+
+def test_a_service_that_was_held_up_hears_what_its_host_said_meanwhile(
+    virtual_ur10e: VirtualUR10e, sway: Sway, eye: Any, tmp_path: Path
+) -> None:
+    """The host has stopped the robot and is well; it is not to be condemned for the silence of the service."""
+
+    async def run() -> None:
+        arguments = [virtual_ur10e.host, str(tmp_path / "run"), str(sway(slow=3.0).trajectory)]
+        command = [sys.executable, "-c", textwrap.dedent(SERVICE), *arguments]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
+            try:
+                assert service.stdout is not None
+                host = (await asyncio.to_thread(service.stdout.readline)).strip()
+                service.send_signal(signal.SIGSTOP)
+                await asyncio.sleep(2.5)  # longer than a host may be silent
+                service.send_signal(signal.SIGCONT)
+                said = await asyncio.to_thread(service.stdout.read)
+                assert said.splitlines()[-1] == f"finished faulted heartbeat-lost {host}"
+                await gone(int(host), 5.0)
+            finally:
+                service.kill()
 
     asyncio.run(run())
 
@@ -242,6 +275,32 @@ def test_a_stop_does_not_wait_for_a_host_that_hangs(
     asyncio.run(run())
 
 
+def test_a_host_that_hangs_does_not_leave_the_robot_to_itself(
+    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+) -> None:
+    """Its motion process stops by itself, long before the service gives the host up."""
+
+    async def run() -> None:
+        async with supervised() as device:
+            host = host_of(device)
+
+            def hang() -> None:
+                os.kill(host, signal.SIGSTOP)
+                rest.append(asyncio.create_task(eye.until(moving=False, seconds=1.0)))
+
+            rest: list[asyncio.Task[float]] = []
+            events = asyncio.create_task(follow(device, sway(slow=5.0), hang))
+            while not rest:
+                await asyncio.sleep(0.01)
+            await rest[0]
+            os.kill(host, signal.SIGCONT)
+            end = finished(await events)
+            assert (end.outcome, end.code) == ("faulted", "device-host-silent")
+            assert device.status.pid == host
+
+    asyncio.run(run())
+
+
 class Proceeding:
     """Lets a motion that no device host knows of begin, and says when it is under way and when it is over."""
 
@@ -260,6 +319,11 @@ class Proceeding:
     def finished(self, finish: MotionFinish) -> None:
         self.over.set()
 
+    async def watch(self) -> None:
+        while not self.over.is_set():
+            self._player.keep_alive()
+            await asyncio.sleep(KEEP_ALIVE_PERIOD)
+
 
 def test_a_stop_does_not_wait_for_a_host_that_starts(supervised: Supervised, sway: Sway, eye: Any) -> None:
     """Somebody else moves the robot; a host takes seconds to start."""
@@ -268,6 +332,7 @@ def test_a_stop_does_not_wait_for_a_host_that_starts(supervised: Supervised, swa
         player = eye.driver.player(sway(slow=10.0).trajectory, ApproachSpeed(1.0, 2.0), settle_time=0.0)
         foreign = Proceeding(player)
         player.start(foreign)
+        watching = asyncio.create_task(foreign.watch())
         assert await asyncio.to_thread(foreign.under_way.wait, 30.0)
         async with supervised(streaming=False) as device:
             stopping = asyncio.create_task(device.stop("at once"))
@@ -276,6 +341,7 @@ def test_a_stop_does_not_wait_for_a_host_that_starts(supervised: Supervised, swa
             await eye.until(moving=False, seconds=2.0)
             with contextlib.suppress(StopUnconfirmed):  # the host may take longer than a stop waits for it
                 await stopping
+        await watching
 
     asyncio.run(run())
 
