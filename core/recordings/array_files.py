@@ -6,7 +6,7 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import RecordingError
-from core.recordings.column_map import ColumnMap, Key
+from core.recordings.column_map import ColumnMap, Key, column_names
 from core.recordings.optional_packages import optional_package
 from core.recordings.recording import Recording
 from core.recordings.table import recording_from
 from core.recordings.text_file import foreign_kind, read_content
 
 Rows = tuple[int, int]
+
+_JOINT_NAMES = "joint_names"
+"""Where NPZ (an array) and HDF5 (an attribute of the file) keep the names of joints."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ def read_npz(path: Path, rows: Rows | None = None, *, columns: ColumnMap, repair
             ) from error
 
     with archive:
+        if columns.joint_names is None and _JOINT_NAMES in archive.files:
+            columns = replace(columns, joint_names=tuple(map(str, get(_JOINT_NAMES).tolist())))
         table = _arrays(archive.files, get, columns, path)
         return recording_from(table, columns, path, rows, _provenance("npz", content), repair=repair)
 
@@ -97,6 +102,8 @@ def read_hdf5(path: Path, rows: Rows | None = None, *, columns: ColumnMap, repai
         raise _foreign(path, "HDF5", content) from error
     with file:
         names: list[str] = []
+        if columns.joint_names is None and _JOINT_NAMES in file.attrs:
+            columns = replace(columns, joint_names=tuple(map(str, file.attrs[_JOINT_NAMES])))
         file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
         table = _arrays(names, lambda name: np.asarray(file[name]), columns, path)
         return recording_from(table, columns, path, rows, _provenance("hdf5", content), repair=repair)
@@ -169,6 +176,8 @@ def write_npz(recording: Recording, path: Path) -> None:
     """Write a recording as NPZ: ``t`` (N,) and the signals (N, n) under their names, SI units."""
     with path.open("wb") as file:
         arrays: dict[str, Any] = {"t": recording.t, **recording.present()}
+        if recording.joint_names is not None:
+            arrays[_JOINT_NAMES] = np.array(recording.joint_names)
         np.savez_compressed(file, **arrays)
 
 
@@ -179,14 +188,17 @@ def write_hdf5(recording: Recording, path: Path) -> None:
         for name, values in {"t": recording.t, **recording.present()}.items():
             file.create_dataset(name, data=values, compression="gzip", shuffle=True)
         file.attrs["provenance"] = json.dumps(recording.provenance)
+        if recording.joint_names is not None:
+            file.attrs[_JOINT_NAMES] = list(recording.joint_names)
 
 
 def write_parquet(recording: Recording, path: Path) -> None:
-    """Write a recording as Parquet: ``t`` and one column per signal and joint, ``q1``, ``q2``, ..., SI units."""
+    """Write a recording as Parquet: ``t`` and one column per signal and joint, named as in CSV, SI units."""
     pyarrow = optional_package("pyarrow", "parquet")
     parquet = optional_package("pyarrow.parquet", "parquet")
     columns = {"t": recording.t}
     for name, values in recording.present().items():
-        columns |= {f"{name}{j}": column for j, column in enumerate(values.T, 1)}
+        names = column_names(name, recording.joint_names, recording.n_joints)
+        columns |= dict(zip(names, values.T, strict=True))
     table = pyarrow.table({name: pyarrow.array(values) for name, values in columns.items()})
     parquet.write_table(table.replace_schema_metadata({"provenance": json.dumps(recording.provenance)}), path)

@@ -13,7 +13,8 @@ A column map is a TOML or JSON file, or the same as a mapping::
 
 A signal is given by one name (of a two-dimensional array, or of one column), by a pattern ``{first-last}``, by a
 list of names or numbers, or by a table of ``columns`` and ``unit``. Without a map, columns are looked for under the
-names this project writes: ``t``, and ``q`` as one array or ``q1``, ``q2``, ..., likewise for every other signal.
+names this project writes: ``t``, and ``q`` as one array, or ``q1``, ``q2``, ..., or ``q[shoulder]``, ``q[elbow]``, ...
+where joints have names, likewise for every other signal.
 """
 
 from __future__ import annotations
@@ -121,8 +122,10 @@ class ColumnMap:
         if self.signals:
             return self
         wanted = [signal for signal in UNITS if signal != "t" or self.rate is None]
-        found = {signal: SignalColumns(keys) for signal in wanted if (keys := _default_keys(signal, names))}
-        return replace(self, signals=found)
+        joints = self.joint_names or tuple(name[2:-1] for name in names if name.startswith("q[") and name[-1] == "]")
+        found = {signal: SignalColumns(keys) for signal in wanted if (keys := _default_keys(signal, names, joints))}
+        named = bool(joints) and "q" in found and found["q"].keys == tuple(column_names("q", joints, len(joints)))
+        return replace(self, signals=found, joint_names=joints if named else self.joint_names)
 
     def scale(self, signal: str) -> float:
         """Return the size of the signal's unit in SI units."""
@@ -199,9 +202,19 @@ def _keys(name: str, entry: Any, where: str) -> tuple[Key, ...]:
     return tuple(f"{entry[: found.start()]}{i}{entry[found.end() :]}" for i in range(first, last + 1))
 
 
-def _default_keys(signal: str, names: Sequence[str]) -> tuple[Key, ...]:
+def column_names(signal: str, joint_names: Sequence[str] | None, n_joints: int) -> list[str]:
+    """Return the names (n) that this project gives to the columns of a signal."""
+    if joint_names:
+        return [f"{signal}[{name}]" for name in joint_names]
+    return [f"{signal}{j}" for j in range(1, n_joints + 1)]
+
+
+def _default_keys(signal: str, names: Sequence[str], joints: Sequence[str]) -> tuple[Key, ...]:
     if signal in names:
         return (signal,)
+    named = column_names(signal, joints, len(joints))
+    if named and set(named) <= set(names):
+        return tuple(named)
     numbered: list[Key] = []
     while (name := f"{signal}{len(numbered) + 1}") in names:
         numbered.append(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import RecordingError
-from core.recordings.column_map import ColumnMap, Key
+from core.recordings.column_map import ColumnMap, Key, column_names
 from core.recordings.recording import Recording
 from core.recordings.table import recording_from
 from core.recordings.text_file import decode_text, is_number, is_torn, lines_of, read_content
@@ -169,7 +170,9 @@ def _torn(path: Path, row: int, line: str) -> RecordingError:
 def write_csv(recording: Recording, path: Path) -> None:
     """Write a recording as CSV: a header, SI units, enough digits to read the same numbers back."""
     signals = recording.present()
-    names = ["t", *(f"{name}{j}" for name in signals for j in range(1, recording.n_joints + 1))]
+    names = ["t", *(c for name in signals for c in column_names(name, recording.joint_names, recording.n_joints))]
     table = np.column_stack([recording.t, *signals.values()])
-    lines = chain([",".join(names)], (",".join(map(repr, row)) for row in table.tolist()))
+    header = io.StringIO()
+    csv.writer(header, lineterminator="").writerow(names)
+    lines = chain([header.getvalue()], (",".join(map(repr, row)) for row in table.tolist()))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from core.recordings.recording import Recording
 from core.streaming.samples import SampleBlock
 
 FORMAT_VERSION = "1"
+JOINT_NAMES = "joint_names"
+"""Entry of the context with the joints' names, a JSON list; where there is none, they are in the robot's order."""
 OPTIONAL_SIGNALS = ("qd", "current", "torque", "target_q", "target_qd", "target_current", "target_torque")
 
 
@@ -74,6 +77,7 @@ def read_mcap(path: Path, rows: tuple[int, int] | None = None, *, allow_truncate
     return Recording(
         name=path.name,
         t=np.ascontiguousarray(samples["controller_time"]),
+        joint_names=_joint_names(stored.facts),
         lost=_missing(samples["sequence"], path),
         provenance=provenance,
         **{name: value for name, value in signals.items() if name not in absent},
@@ -356,6 +360,11 @@ def _stored_clock_offset(stored: StoredSamples, partial: Path) -> int:
             code="recording-foreign",
             path=str(partial),
         ) from None
+
+
+def _joint_names(facts: Mapping[str, Any]) -> tuple[str, ...] | None:
+    names = facts.get(CONTEXT, {}).get(JOINT_NAMES)
+    return None if names is None else tuple(json.loads(names))
 
 
 def _require_increasing(sequence: NDArray[np.uint64], last: int | None, path: Path) -> None:

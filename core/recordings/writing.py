@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import numpy as np
 from core.errors import RecordingError
 from core.recordings.array_files import write_hdf5, write_npz, write_parquet
 from core.recordings.csv_file import write_csv
-from core.recordings.mcap_log import McapSampleWriter
+from core.recordings.mcap_log import JOINT_NAMES, McapSampleWriter
 from core.recordings.recording import Recording
 from core.streaming.samples import JOINT_FIELDS, sample_dtype
 
@@ -26,7 +27,7 @@ def _write_mcap(recording: Recording, path: Path) -> None:
         samples[name] = present.get(name, np.nan)
     context = {"converted_from": recording.name, "sha256": str(recording.provenance.get("sha256", ""))}
     if recording.joint_names is not None:
-        context["joint_names"] = ", ".join(recording.joint_names)
+        context[JOINT_NAMES] = json.dumps(recording.joint_names)
     writer = McapSampleWriter.create(path, recording.n_joints, robot="converted", context=context)
     try:
         writer.write(samples)

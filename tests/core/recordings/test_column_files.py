@@ -79,6 +79,16 @@ def test_what_is_written_is_read_back(tmp_path, recording, format):
     assert read(path, format).t.size == 20
 
 
+@pytest.mark.parametrize("format", WRITABLE_FORMATS)
+def test_names_of_joints_survive(tmp_path, recording, format):
+    names = ("elbow, left", 'the "base"')
+    path = tmp_path / "run"
+    write(replace(recording, joint_names=names), path, format)
+    again = read(path, format)
+    assert again.joint_names == names
+    assert np.array_equal(again.for_joints(names[::-1]).current, CURRENT[:, ::-1])
+
+
 @pytest.mark.parametrize("format", ["csv", "npz", "hdf5", "parquet"])
 def test_a_column_map_turns_foreign_names_and_units_into_signals(tmp_path, format):
     path = tmp_path / "run"
