@@ -1,4 +1,4 @@
-"""``dynid export`` and ``dynid convert``."""
+"""``dynid export`` and ``dynid convert``, and what ``dynid identify`` reads."""
 
 from __future__ import annotations
 
@@ -65,3 +65,34 @@ def test_recordings_are_converted_by_rows_and_columns(tmp_path, recording):
     columns.write_text('t = "t"\nq = { columns = "q{1-2}", unit = "deg" }\n')
     run("convert", tmp_path / "run.csv", "--format", "csv", "--columns", columns, "--to", "npz", "--force", out)
     assert read(out, "npz").q == pytest.approx(np.radians(recording.q[:, :2]))
+
+
+def test_identify_takes_a_column_map_and_signal_settings(tmp_path, recording):
+    chain = catalogue("ur10e")
+    current = recording.torque / chain.drive_gains
+    order = [2, 0, 1, 5, 4, 3]
+    columns = {"time": recording.t * 1e3}
+    columns |= {f"pos_{j}": np.degrees(recording.q[:, j]) for j in range(6)}
+    columns |= {f"amp_{j}": current[:, j] * 1e3 for j in range(6)}
+    names = ["time", *(f"{kind}_{j}" for kind in ("pos", "amp") for j in order)]
+    rows = np.column_stack([columns[name] for name in names])
+    np.savetxt(tmp_path / "run.csv", rows, delimiter=";", header=";".join(names), comments="", fmt="%.9g")
+    column_map = {
+        "delimiter": ";",
+        "joint_names": [chain.joint_names[j] for j in order],
+        "t": {"column": "time", "unit": "ms"},
+        "q": {"columns": [2, 3, 4, 5, 6, 7], "unit": "deg"},
+        "current": {"columns": [8, 9, 10, 11, 12, 13], "unit": "mA"},
+    }
+    (tmp_path / "map.json").write_text(json.dumps({**column_map, "header": True}))
+    words = ["identify", "--model", "ur10e", "--format", "csv", "--columns", tmp_path / "map.json"]
+    words += ["--train", tmp_path / "run.csv", "--signals", "torque_cutoff=8", "marked=leave_out"]
+    run(*words, "--json", tmp_path / "result.json")
+    document = json.loads((tmp_path / "result.json").read_text())
+    assert document["signals"]["torque_cutoff"] == 8.0
+    (account,) = document["provenance"]["preparation"]
+    assert account["velocity"] == "differentiated: the recording has none"
+    assert account["marked"]["treatment"] == "leave_out"
+    assert max(document["train"]["rms"]) < 0.5
+    with pytest.raises(InputError, match="'torque_cutoff' is not NAME=VALUE"):
+        run(*words[:-2], "torque_cutoff")
