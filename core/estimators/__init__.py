@@ -12,6 +12,7 @@ from core.estimators.instrumental import InstrumentalVariable
 from core.estimators.joint_factors import JointFactors
 from core.estimators.least_squares import OrdinaryLeastSquares, WeightedLeastSquares
 from core.estimators.observations import Block, Observations, ParameterStructure
+from core.estimators.prior import PriorLeastSquares
 from core.estimators.recursive import RecursiveLeastSquares
 from core.estimators.registry import ESTIMATORS, make_estimator
 from core.estimators.reweighted import GeneralisedLeastSquares, HuberRegression
@@ -33,6 +34,7 @@ __all__ = [
     "Observations",
     "OrdinaryLeastSquares",
     "ParameterStructure",
+    "PriorLeastSquares",
     "RecursiveLeastSquares",
     "SequentialLeastSquares",
     "TotalLeastSquares",

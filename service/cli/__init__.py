@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from core.errors import DynidError
-from service.cli import demo, excite, export, identify, serve
+from service.cli import demo, excite, export, identify, payload, serve
+from service.cli.options import ListOptionsCommand
 
 app = typer.Typer(
     name="dynid",
@@ -42,7 +43,8 @@ def _options(
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.command("excite")(excite.excite)
-app.command("identify", cls=identify.ListOptionsCommand)(identify.identify)
+app.command("identify", cls=ListOptionsCommand)(identify.identify)
+app.command("payload", cls=ListOptionsCommand)(payload.payload)
 app.command("export")(export.export)
 app.command("convert")(export.convert)
 

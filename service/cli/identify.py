@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -10,44 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer.core import TyperCommand
 
 from core.errors import InputError
+from service.cli.options import parse_friction, parse_gains, parse_signals, read_recordings, write_json
 
 if TYPE_CHECKING:
     from core.pipelines.identification import Identification
-    from core.recordings.recording import Recording
-    from core.signals import SignalSettings
-
-
-class ListOptionsCommand(TyperCommand):
-    """A command whose list options take all values up to the next option: ``--train A B C``.
-
-    Shell globs expand to several words, so repeating the option before each would be a nuisance; that
-    form works as well.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        multiple = {name for p in self.params if getattr(p, "multiple", False) for name in p.opts}
-        return super().parse_args(ctx, repeat_list_options(args, multiple))
-
-
-def repeat_list_options(args: Sequence[str], multiple: set[str]) -> list[str]:
-    """Turn ``--train A B`` into ``--train A --train B`` for the options named in ``multiple``."""
-    out: list[str] = []
-    current: str | None = None
-    pending = False
-    for word in args:
-        if word.startswith("--"):
-            current = word if word in multiple else None
-            pending = current is not None
-            out.append(word)
-        elif current is not None and not pending:
-            out += [current, word]
-        else:
-            out.append(word)
-            pending = False
-    return out
 
 
 def identify(
@@ -112,16 +79,16 @@ def identify(
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("reading", total=1.0)
         chain = resolve(model, rotor_inertia=rotor_inertia)
-        recordings = _read_all(train, format, columns)
-        held_out = _read_all(validate or [], format, columns)
+        recordings = read_recordings(train, format, columns)
+        held_out = read_recordings(validate or [], format, columns)
         result = identification.identify(
             chain,
             recordings,
             held_out,
-            gains=_gains(gains, chain.n_joints),
-            friction=_friction(friction),
+            gains=parse_gains(gains, chain.n_joints),
+            friction=parse_friction(friction),
             estimator=estimator,
-            signals=_signals(signals),
+            signals=parse_signals(signals),
             cross_validate=_cross_validation(cross_validate),
             stop_margin=_stop_margin(stop_margin),
             progress=lambda phase, fraction: progress.update(task, description=phase, completed=fraction),
@@ -129,55 +96,8 @@ def identify(
     document = {**result.to_document(), **result.summary(), "seconds": time.perf_counter() - started}
     _print(console, result, document)
     if json_file is not None:
-        _write_json(json_file, document)
+        write_json(json_file, document)
         console.print(f"written to {json_file}")
-
-
-def _read_all(sources: Sequence[str], file_format: str, columns: Path | None) -> list[Recording]:
-    from core.recordings import parse_source, read
-
-    return [read(path, file_format, rows, columns=columns) for path, rows in map(parse_source, sources)]
-
-
-def _signals(words: Sequence[str] | None) -> SignalSettings:
-    """Return the settings with some of them replaced by NAME=VALUE."""
-    from core.signals import SignalSettings
-
-    document: dict[str, Any] = {}
-    for word in words or ():
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise InputError(f"--signals: {word!r} is not NAME=VALUE")
-        try:
-            document[name] = json.loads(value)
-        except ValueError:
-            document[name] = value
-    return SignalSettings.from_document(document)
-
-
-def _gains(words: Sequence[str] | None, n_joints: int) -> Any:
-    """Return the gains as the pipeline takes them: None, 'from-recording' or n numbers."""
-    if not words:
-        return None
-    if list(words) == ["from-recording"]:
-        return "from-recording"
-    parts = [part for word in words for part in word.replace(",", " ").split()]
-    try:
-        values = [float(part) for part in parts]
-    except ValueError as error:
-        raise InputError(f"--gains: {error}; give {n_joints} numbers in N·m/A, or from-recording") from error
-    if len(values) != n_joints or any(not value > 0.0 for value in values):
-        raise InputError(
-            f"--gains: the model has {n_joints} joints, so {n_joints} positive numbers are needed, got {values}"
-        )
-    return values
-
-
-def _friction(words: Sequence[str] | None) -> str | list[str]:
-    """Return one composition for all joints, or one per joint."""
-    if not words:
-        return "coulomb_viscous"
-    return words[0] if len(words) == 1 else list(words)
 
 
 def _cross_validation(word: str | None) -> bool:
@@ -193,13 +113,6 @@ def _stop_margin(word: str) -> float | Literal["auto"]:
         return float(word)
     except ValueError as error:
         raise InputError(f"--stop-margin: {word!r} is neither 'auto' nor a number of seconds") from error
-
-
-def _write_json(path: Path, document: dict[str, Any]) -> None:
-    try:
-        path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--json: cannot write {path}: {error.strerror}") from error
 
 
 def _print(console: Any, result: Identification, document: dict[str, Any]) -> None:

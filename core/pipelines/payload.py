@@ -1,0 +1,290 @@
+"""The payload of a known arm: mass, centre of mass and inertia of what it carries.
+
+What the arm alone leaves unexplained in a loaded run is the torque of a body that moves with the last link,
+linear in that body's ten inertial parameters (Khalil, Gautier and Lemoine 2007). They are estimated together
+with the arm's own linear parameters: from runs with and without the payload, best of one motion, since what
+the model gets wrong in both then cancels; or from loaded runs alone, with an identified arm as the prior. A
+loaded run also tells how the friction of joints that carried nothing before grows with the load, which is
+evaluated with the payload in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.dynamics.base_parameters import BaseParameters, random_states, reduce_columns
+from core.dynamics.physical_consistency import inconsistent_links
+from core.errors import IdentificationError, InputError
+from core.estimators import Block, Observations, PriorLeastSquares, WeightedLeastSquares, coloured_covariance
+from core.models import SerialChain
+from core.models.chain import INERTIAL_NAMES
+from core.pipelines.identification import Identification
+from core.recordings.recording import Recording
+from core.signals import Segment, prepare
+
+Array = NDArray[np.float64]
+
+_SETTLED = 1e-3
+"""Change, as a share, at which the payload counts as settled."""
+_WORTH_SETTLED = 0.05
+"""The same of what samples are worth against the prior."""
+_MAX_ITERATIONS = 20
+_SEPARATE = 1e-6
+"""Coefficient of another parameter from which on a combination is not the parameter alone."""
+_MASS_KNOWN = 0.1
+_POINT_KNOWN = 0.02
+_SPREAD_KNOWN = 0.05
+"""A mass counts as identified to this share of itself, a first moment to the mass times so many m, an inertia
+to the mass times so many m squared: standard deviations beyond these say nothing about an object one can hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """A body carried by the last link of a chain.
+
+    Attributes
+    ----------
+    parameters : (10,) m mx my mz Ixx Ixy Iyy Ixz Iyz Izz in the last joint frame, about its origin; kg, kg·m,
+        kg·m². Those that no motion shows are zero.
+    covariance : (10, 10), of the residual, which is coloured, and of the arm's parameters.
+    identified : names of the parameters that the runs determine.
+    relations : what a parameter stands for where it cannot be told apart from others, by name.
+    rms_without, rms_with : (n,) residual of the loaded runs without and with the payload, N·m.
+    covariance_kind : how the covariance was found.
+    """
+
+    parameters: Array
+    covariance: Array
+    identified: tuple[str, ...]
+    relations: dict[str, str]
+    rms_without: Array
+    rms_with: Array
+    covariance_kind: str
+
+    @property
+    def mass(self) -> float:
+        """kg."""
+        return float(self.parameters[0])
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations (10,) of the parameters."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def centre(self) -> Array:
+        """Centre of mass (3,) in the last joint frame, m."""
+        return np.asarray(self.parameters[1:4] / self.mass)
+
+    @property
+    def centre_std(self) -> Array:
+        """Standard deviations (3,) of the centre of mass, m."""
+        slope = np.column_stack([-self.centre, np.eye(3)]) / self.mass
+        return np.sqrt(np.diag(slope @ self.covariance[:4, :4] @ slope.T))
+
+    @property
+    def inertia(self) -> Array:
+        """Inertia (3, 3) about the centre of mass, axes of the last joint frame, kg·m²."""
+        xx, xy, yy, xz, yz, zz = self.parameters[4:]
+        about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        c = self.centre
+        return np.asarray(about_origin - self.mass * ((c @ c) * np.eye(3) - np.outer(c, c)))
+
+    @property
+    def is_physical(self) -> bool:
+        """Whether a body can have these parameters."""
+        return not inconsistent_links(self.parameters[None])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know before relying on the result."""
+        found = []
+        weak = [name for name in INERTIAL_NAMES if name not in self.identified]
+        if weak:
+            found.append(f"{', '.join(weak)} of the payload are not identified by these runs")
+        if not self.is_physical:
+            found.append("no body has exactly these parameters; trust those that are identified only")
+        return tuple(found)
+
+    def carried_by(self, chain: SerialChain) -> SerialChain:
+        """Return the chain with the payload as part of its last link."""
+        parameters = chain.inertial_parameters.copy()
+        parameters[-1] += self.parameters
+        return replace(chain, inertial_parameters=parameters)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return JSON-serialisable data."""
+        known = bool(self.mass > 0.0)
+        return {
+            "mass": self.mass,
+            "mass_std": float(self.std[0]),
+            "centre": self.centre.tolist() if known else None,
+            "centre_std": self.centre_std.tolist() if known else None,
+            "inertia": self.inertia.tolist() if known else None,
+            "names": list(INERTIAL_NAMES),
+            "parameters": self.parameters.tolist(),
+            "std": self.std.tolist(),
+            "covariance": self.covariance.tolist(),
+            "covariance_kind": self.covariance_kind,
+            "identified": list(self.identified),
+            "relations": self.relations,
+            "rms_without": self.rms_without.tolist(),
+            "rms_with": self.rms_with.tolist(),
+            "warnings": list(self.warnings),
+        }
+
+
+def identify_payload(arm: Identification, loaded: Sequence[Recording], unloaded: Sequence[Recording] = ()) -> Payload:
+    """Estimate what an identified arm carries.
+
+    Parameters
+    ----------
+    arm : identified without the payload, in N·m; with load-dependent friction, if it has any.
+    loaded : runs with the payload.
+    unloaded : runs without it, best of the same motion. With them the arm is estimated once more, beside the
+        payload; without them the arm's parameters and their covariance are the prior.
+
+    Raises
+    ------
+    InputError
+        There is no run, or it is of another robot.
+    IdentificationError
+        The arm is identified in A, so that masses have no scale; or the runs do not determine the payload.
+    RecordingError
+        A run cannot be prepared.
+    """
+    if not loaded:
+        raise InputError("there is no run with the payload", code="recordings-missing")
+    if arm.unit == "A":
+        raise IdentificationError(
+            "the arm is identified in A: without drive gains a payload has no scale; give gains",
+            code="gains-undetermined",
+        )
+    for recording in (*loaded, *unloaded):
+        if recording.n_joints != arm.model.n_joints:
+            raise InputError(
+                f"{recording.name}: it is of {recording.n_joints} joints, the arm has {arm.model.n_joints}",
+                code="joint-count-differs",
+            )
+    visible = _visible_parameters(arm.model)
+    names = tuple(INERTIAL_NAMES[i] for i in visible.independent)
+    runs = [_LoadedRun(arm, segment, visible) for r in loaded for segment in _segments(arm, r)]
+    bare = [segment for r in unloaded for segment in _segments(arm, r)]
+    known = len(arm.names)
+    inflation = np.ones(arm.model.n_joints)
+    coef = np.append(arm.parameters_, np.zeros(visible.count))
+    for _ in range(_MAX_ITERATIONS):
+        observations = _observations(arm, runs, bare, names, coef)
+        prior = PriorLeastSquares(arm.parameters_, arm.covariance_, inflation)
+        fitted = (WeightedLeastSquares() if bare else prior).fit_observations(observations)
+        before, coef = coef, fitted.coef_
+        change, size = np.linalg.norm(coef[known:] - before[known:]), np.linalg.norm(coef[known:])
+        coloured = coloured_covariance(fitted, observations)
+        settled = bool(bare) or np.abs(inflation / coloured.inflation - 1.0).max() < _WORTH_SETTLED
+        inflation = coloured.inflation
+        if settled and change < _SETTLED * size:
+            break
+    matrix = coloured.matrix if bare else coloured.matrix + prior.prior_part_
+    matrix = matrix[known:, known:]
+    found = coef[known:]
+    full = np.zeros(10)
+    full[visible.independent] = found
+    full_covariance = np.zeros((10, 10))
+    full_covariance[np.ix_(visible.independent, visible.independent)] = matrix
+    relations = zip(names, visible.relations, visible.projection, visible.independent, strict=True)
+    mixed = {
+        name: text for name, text, row, own in relations if np.abs(np.delete(row, own)).max(initial=0.0) > _SEPARATE
+    }
+    return Payload(
+        parameters=full,
+        covariance=full_covariance,
+        identified=tuple(n for n in _identified(full, np.sqrt(np.diag(full_covariance)), names) if n not in mixed),
+        relations=mixed,
+        rms_without=_rms([run.residual(np.append(arm.parameters_, 0.0 * found)) for run in runs]),
+        rms_with=_rms([run.residual(coef) for run in runs]),
+        covariance_kind=coloured.kind,
+    )
+
+
+class _LoadedRun:
+    """One uninterrupted motion with the payload; parameters are the arm's, then the k visible of the payload."""
+
+    def __init__(self, arm: Identification, segment: Segment, visible: BaseParameters) -> None:
+        self._arm = arm
+        self._segment = segment
+        motion = segment.motion
+        self._raw = _last_link(arm.model.regressor(motion.q, motion.qd, motion.qdd), visible)
+        self._payload = self._filtered(self._raw)
+
+    def observations(self, parameters: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield the columns (m, n, p + k) and the torque (m, n), friction loaded by these parameters."""
+        start = 0
+        for columns, effort in self._arm.torque_model.observations(self._loaded(parameters)):
+            part = slice(start, start + len(effort))
+            start = part.stop
+            yield np.concatenate([columns, self._payload[part]], axis=2), effort
+
+    def residual(self, parameters: Array) -> Array:
+        """Return the torque (m, n) that parameters leave unexplained."""
+        return np.concatenate([effort - columns @ parameters for columns, effort in self.observations(parameters)])
+
+    def _loaded(self, parameters: Array) -> Segment:
+        model, known = self._arm.torque_model, len(self._arm.names)
+        rigid = model.link_torque(self._segment.motion, parameters[: model.base.count])
+        motion = replace(self._segment.motion, link_torque=rigid + self._raw @ parameters[known:])
+        return replace(self._segment, motion=motion)
+
+    def _filtered(self, values: Array) -> Array:
+        return self._segment.low_pass.apply(values)[self._segment.rows]
+
+
+def _segments(arm: Identification, recording: Recording) -> Sequence[Segment]:
+    return prepare(recording, arm.effort.of(recording), arm.signals).segments
+
+
+def _last_link(regressor: Array, visible: BaseParameters) -> Array:
+    links = 10 * regressor.shape[1]
+    return visible.columns(regressor[..., links - 10 : links])
+
+
+def _visible_parameters(chain: SerialChain) -> BaseParameters:
+    """Return what any motion can show of a body on the last link."""
+    regressor = chain.regressor(*random_states(chain, 60, seed=0))
+    links = 10 * chain.n_joints
+    stacked = regressor[..., links - 10 : links].reshape(-1, 10)
+    return reduce_columns(stacked, INERTIAL_NAMES, preferred=(INERTIAL_NAMES[:1], INERTIAL_NAMES[1:4]))
+
+
+def _observations(
+    arm: Identification, runs: Sequence[_LoadedRun], bare: Sequence[Segment], names: Sequence[str], parameters: Array
+) -> Observations:
+    """Return the rows of runs with and without the payload."""
+    base = parameters[: arm.base.count]
+
+    def blocks() -> Iterator[Block]:
+        for motion, run in enumerate(runs):
+            for columns, effort in run.observations(parameters):
+                yield Block(columns, effort, motion)
+        for motion, segment in enumerate(bare, start=len(runs)):
+            for columns, effort in arm.torque_model.observations(segment, base):
+                absent = np.zeros((*columns.shape[:2], len(names)))
+                yield Block(np.concatenate([columns, absent], axis=2), effort, motion)
+
+    return Observations((*arm.names, *names), arm.model.n_joints, blocks)
+
+
+def _identified(parameters: Array, std: Array, visible: Sequence[str]) -> Iterator[str]:
+    mass = abs(float(parameters[0]))
+    limits = [_MASS_KNOWN * mass] + [_POINT_KNOWN * mass] * 3 + [_SPREAD_KNOWN**2 * mass] * 6
+    for name, deviation, limit in zip(INERTIAL_NAMES, std, limits, strict=True):
+        if name in visible and deviation < limit:
+            yield name
+
+
+def _rms(parts: Sequence[Array]) -> Array:
+    return np.asarray(np.sqrt(np.mean(np.concatenate(parts) ** 2, axis=0)))

@@ -1,0 +1,107 @@
+"""``dynid payload``: what a known arm carries, from recorded files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from core.errors import InputError
+from service.cli.options import parse_friction, parse_gains, read_recordings, write_json
+
+if TYPE_CHECKING:
+    from core.pipelines.identification import Identification
+    from core.recordings.recording import Recording
+
+FRICTION = "arctan+load+hysteresis"
+"""A payload changes friction as well: without load dependence its mass comes out wrong by a per cent or so."""
+
+
+def payload(
+    loaded: Annotated[list[str], typer.Option(help="FILE or FILE:first-last with the payload, one or more.")],
+    unloaded: Annotated[
+        list[str] | None,
+        typer.Option(help="FILE or FILE:first-last without it, best of the same motion; needs --model."),
+    ] = None,
+    arm: Annotated[
+        Path | None, typer.Option(help="Result file of 'dynid identify' on the arm alone, in place of --unloaded.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Robot model: a URDF or TOML file, or a catalogue name.")] = None,
+    format: Annotated[str, typer.Option(help="Format of the files, as of 'dynid identify'.")] = "mcap",
+    gains: Annotated[
+        list[str] | None, typer.Option(help="Drive gains in N·m/A, one per joint, or 'from-recording'.")
+    ] = None,
+    rotor_inertia: Annotated[bool, typer.Option("--rotor-inertia", help="Identify rotor inertias too.")] = False,
+    friction: Annotated[
+        list[str] | None,
+        typer.Option(help="Friction of the arm, as of 'dynid identify'; by default arctan+load+hysteresis."),
+    ] = None,
+    columns: Annotated[Path | None, typer.Option(help="Column map of csv files, as of 'dynid identify'.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
+) -> None:
+    """Estimate mass, centre of mass and inertia of a payload, with their uncertainty."""
+    from rich.console import Console
+
+    from core.models import resolve
+    from core.pipelines.identification import identify
+    from core.pipelines.payload import identify_payload
+
+    if (arm is None) == (not unloaded):
+        raise InputError("give either --unloaded recordings and --model, or --arm with an identification")
+    console = Console()
+    carrying = read_recordings(loaded, format, columns)
+    bare: list[Recording] = []
+    if arm is not None:
+        identified = _read_arm(arm)
+    else:
+        if model is None:
+            raise InputError("--unloaded needs --model, to identify the arm")
+        chain = resolve(model, rotor_inertia=rotor_inertia)
+        bare = read_recordings(unloaded or [], format, columns)
+        with console.status("identifying the arm"):
+            identified = identify(
+                chain, bare, gains=parse_gains(gains, chain.n_joints), friction=parse_friction(friction or [FRICTION])
+            )
+    with console.status("identifying the payload"):
+        found = identify_payload(identified, carrying, bare)
+    _print(console, found.to_document())
+    if json_file is not None:
+        write_json(json_file, found.to_document())
+        console.print(f"written to {json_file}")
+
+
+def _read_arm(path: Path) -> Identification:
+    from core.pipelines.identification import Identification
+
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--arm: {path} is no readable result: {error}") from error
+    if not isinstance(document, dict):
+        raise InputError(f"--arm: {path} is no result of 'dynid identify'")
+    return Identification.from_document(document)
+
+
+def _print(console: Any, document: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(title="payload, in the last joint frame")
+    for heading in ("parameter", "value", "standard deviation", "identified"):
+        table.add_column(heading, justify="left" if heading == "parameter" else "right")
+    table.add_row(r"mass \[kg]", f"{document['mass']:.4f}", f"{document['mass_std']:.4f}", _yes("m", document))
+    if document["centre"] is not None:
+        for axis, value, deviation in zip("xyz", document["centre"], document["centre_std"], strict=True):
+            table.add_row(rf"centre {axis} \[m]", f"{value:.4f}", f"{deviation:.4f}", _yes(f"m{axis}", document))
+    for name, value, deviation in list(zip(document["names"], document["parameters"], document["std"], strict=True))[
+        4:
+    ]:
+        table.add_row(rf"{name} \[kg·m²], about the origin", f"{value:.4f}", f"{deviation:.4f}", _yes(name, document))
+    console.print(table)
+    for warning in document["warnings"]:
+        console.print(f"[yellow]note:[/yellow] {warning}")
+
+
+def _yes(name: str, document: dict[str, Any]) -> str:
+    return "yes" if name in document["identified"] else "no"
