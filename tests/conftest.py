@@ -12,7 +12,7 @@ import pytest
 # before numpy is imported: on small matrices, on a busy machine, threads of BLAS wait for each other tenfold
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from drivers.virtual.process import VirtualUR10e  # noqa: E402
+from drivers.virtual.process import VirtualUR10e
 
 _HOSTS = itertools.count(1)
 
