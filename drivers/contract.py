@@ -95,10 +95,12 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class ControllerInfo:
-    """What does not change while connected."""
+    """What does not change while connected. ``virtual``: by its own word it moves no real robot; None: unknown."""
 
     version: str
     serial: str | None
+    model: str | None = None
+    virtual: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,8 @@ class RobotDriver(Protocol):
 
     def player(self, trajectory: Path, approach: ApproachSpeed | None, settle_time: float) -> MotionPlayer:
         """Return a player for a trajectory file (see `drivers.trajectory`).
+
+        Without ``approach`` the robot is taken to stand at the first pose; what little is left is gone gently.
 
         Raises
         ------

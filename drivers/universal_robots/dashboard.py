@@ -94,6 +94,11 @@ class Dashboard:
         answer = self.ask("get serial number")
         return None if answer.startswith("could not understand") else answer
 
+    def robot_model(self) -> str | None:
+        """Return e.g. ``UR10``; None on a PolyScope that cannot tell (before 5.6)."""
+        answer = self.ask("get robot model")
+        return None if answer.startswith("could not understand") else answer
+
     def remote_control(self) -> bool:
         """True when the controller takes programs from the network; always so before PolyScope 5.6."""
         if self.version()[:2] < OLDEST_WITH_REMOTE_CONTROL:

@@ -25,6 +25,7 @@ from drivers.universal_robots.dashboard import Dashboard
 from drivers.universal_robots.motion import MotionOrder
 from drivers.universal_robots.playback import Playback, StopOrder
 
+RECONNECTS = "econnecting..."  # what the vendor's client prints when it does; a test compares it with the client
 SILENCE_LIMIT = 0.3  # s without a word from the parent
 LAST_LOOK = 0.1  # s more for what was said while this process itself was held up
 ORPHAN_TIMEOUT = 2.0  # s for an orderly end after the parent has died
@@ -90,7 +91,7 @@ class Outputs:
     def _overhear(self, descriptor: int) -> None:
         with os.fdopen(descriptor, errors="replace") as printed:
             for line in printed:
-                if "econnecting..." in line:
+                if RECONNECTS in line:
                     self.reconnects.set()
                 sys.stderr.write(f"WARNING {line}")
 

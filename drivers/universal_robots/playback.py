@@ -16,6 +16,7 @@ import numpy as np
 
 from core.errors import MotionLimitError
 from drivers.contract import (
+    ApproachSpeed,
     ControllerNotReady,
     DriverError,
     MotionFinish,
@@ -33,10 +34,11 @@ GAIN = 500  # of servoj: 100 to 2000
 FASTEST_JOINT = math.pi  # rad/s, of any joint of this family
 STOP_RAMP = 0.3  # s in which the motion along the path is brought to rest
 APPROACH_DECELERATION = 2.0  # rad/s²
+LAST_BIT = ApproachSpeed(0.05, 0.1)  # of the way to the first pose that is left where no approach was asked for
 SERVO_DECELERATION = 10.0  # m/s² of the tool, the vendor's default
 WATCHDOG_HZ = 10.0  # the controller stops the program when it hears less often from here
 KICK_PERIOD = 0.02  # s between kicks while nothing else is sent
-LONGEST_STALL = 0.1  # s that may pass between two commands
+LONGEST_STALL = 0.06  # s that may pass between two commands; the watchdog must not be the first to notice
 MOVE_START_TIMEOUT = 2.0  # s until an approach must have begun
 PROGRESS_PERIOD = 0.1  # s
 PRIORITY = 40  # of SCHED_FIFO
@@ -189,19 +191,22 @@ class Playback:
         return self._finish("completed", "the trajectory was played to its end")
 
     def _approach(self) -> None:
-        """Go to the first pose by a joint move that can be stopped, and rest there."""
-        approach = self._order.approach
-        if approach is not None:
-            target = self._path.q[0].tolist()
-            before = self._control.getAsyncOperationProgressEx().operationId()
-            if not self._control.moveJ(target, approach.speed, approach.acceleration, True):
-                raise self._failure("moveJ")
-            begun = time.monotonic()
-            try:
-                self._hold_until(lambda: self._move_is_over(before, begun))
-            except Stopped:
-                self._control.stopJ(APPROACH_DECELERATION)
-                raise
+        """Go to the first pose by a joint move that can be stopped, and rest there.
+
+        A robot that stands within tolerance of it goes there too, gently: the first command of the servo loop
+        would be a jump by what is left.
+        """
+        approach = self._order.approach or LAST_BIT
+        target = self._path.q[0].tolist()
+        before = self._control.getAsyncOperationProgressEx().operationId()
+        if not self._control.moveJ(target, approach.speed, approach.acceleration, True):
+            raise self._failure("moveJ")
+        begun = time.monotonic()
+        try:
+            self._hold_until(lambda: self._move_is_over(before, begun))
+        except Stopped:
+            self._control.stopJ(APPROACH_DECELERATION)
+            raise
         rested = time.monotonic() + self._order.settle_time
         self._hold_until(lambda: time.monotonic() >= rested)
 

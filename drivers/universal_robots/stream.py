@@ -30,6 +30,7 @@ from drivers.universal_robots.sequence import SequenceCounter
 
 CONNECT_TIMEOUT = 2.0  # s
 RECEIVE_BYTES = 1 << 18
+VIRTUAL = "VIRTUAL"  # in the model's name of a controller that moves no real robot
 NEWEST_CB3 = 3  # CB3 controllers run at 125 Hz, e-Series (5 and newer) at 500 Hz
 
 
@@ -65,13 +66,14 @@ class RtdeStreamReader:
         self._socket = self._open()
         try:
             version = self._set_up()
-            serial = self._serial()
+            serial, model = self._identity()
             if not rtde.accepted(self._ask(rtde.START)):
                 raise self._protocol_error("the controller refuses to start the stream")
         except DriverError:
             self.close()
             raise
-        return ControllerInfo(".".join(map(str, version)), serial)
+        virtual = None if model is None else VIRTUAL in model
+        return ControllerInfo(".".join(map(str, version)), serial, model, virtual)
 
     def read(self, timeout: float) -> SampleBlock | None:
         """Block for at least one sample; see `drivers.contract.SampleSource.read`."""
@@ -171,14 +173,14 @@ class RtdeStreamReader:
         self._decoder.recipe = rtde.recipe(names, answer)
         return version
 
-    def _serial(self) -> str | None:
-        """Ask the dashboard; the stream does not depend on it."""
+    def _identity(self) -> tuple[str | None, str | None]:
+        """Ask the dashboard for serial number and model; the stream does not depend on it."""
         try:
             with Dashboard(self.host) as dashboard:
-                return dashboard.serial_number()
+                return dashboard.serial_number(), dashboard.robot_model()
         except DriverError as error:
-            self._notices.append(f"no serial number: {error.detail}")
-            return None
+            self._notices.append(f"neither serial number nor model: {error.detail}")
+            return None, None
 
     def _ask(self, kind: int, packet: bytes | None = None) -> bytes:
         """Send a request and return the payload of its answer."""

@@ -73,6 +73,7 @@ class Host:
             self._send,
             self._start,
             motion_enabled=configuration.motion_enabled,
+            virtual=configuration.virtual,
         )
 
     async def run(self, reader: asyncio.StreamReader) -> None:
@@ -141,6 +142,8 @@ class Host:
             controller=ControllerStatus(
                 version=info and info.version,
                 serial=info and info.serial,
+                model=info and info.model,
+                virtual=info and info.virtual,
                 mode=state and state.robot_mode,
                 safety=state and state.safety_mode,
                 program_running=state and state.program_running,

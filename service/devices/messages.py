@@ -31,7 +31,8 @@ class MotionRequest(Message):
     """Play a trajectory file (.npz with t (N,), q (N, n), qd (N, n), uniform period).
 
     ``arming`` is the number of the arming that this motion uses up.
-    Without ``approach`` the robot must already be within ``start_tolerance`` (rad) of the first pose.
+    Without ``approach`` the robot must already be within ``start_tolerance`` (rad) of the first pose; what is left
+    of the way is gone gently.
     ``tracking_limit`` (rad, one per joint) stops the motion when the actual pose leaves the target by more.
     ``settle_time`` (s) is the rest before the first and after the last sample.
     """
@@ -46,10 +47,15 @@ class MotionRequest(Message):
 
 
 class ControllerStatus(Message):
-    """What the controller says about itself, in its manual's words."""
+    """What the controller says about itself, in its manual's words.
+
+    ``virtual``: whether it says that it moves no real robot; null when it does not tell.
+    """
 
     version: str | None = None
     serial: str | None = None
+    model: str | None = None
+    virtual: bool | None = None
     mode: str | None = None
     safety: str | None = None
     program_running: bool | None = None
@@ -58,7 +64,8 @@ class ControllerStatus(Message):
 class DeviceStatus(Message):
     """All that is known about a robot's connection and motion, at most 0.2 s old.
 
-    ``reason`` explains every connection that is not ``streaming``, and a latched fault. ``ring_path`` and
+    ``reason`` explains every connection that is not ``streaming``, a latched fault, and else a controller that is
+    not what the settings say. ``ring_path`` and
     ``ring_epoch`` name the live samples; a new epoch means a new host, with positions that start again.
     """
 
@@ -134,6 +141,7 @@ class Configure(Message):
     ring_path: Path
     ring_seconds: Positive
     motion_enabled: bool
+    virtual: bool
 
 
 class Heartbeat(Message):

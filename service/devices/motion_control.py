@@ -66,6 +66,7 @@ class MotionControl:
     ----------
     send : takes a motion event for the service.
     start : runs a coroutine beside everything else.
+    motion_enabled, virtual : as the settings say; a robot that should be virtual and is not never moves.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class MotionControl:
         start: Callable[[Coroutine[Any, Any, None]], None],
         *,
         motion_enabled: bool,
+        virtual: bool,
     ) -> None:
         self._authority_until: float | None = None
         self._arming: int | None = None  # in force, as the service says
@@ -90,6 +92,7 @@ class MotionControl:
         self._send = send
         self._start = start
         self._motion_enabled = motion_enabled
+        self._virtual = virtual
         self._run: Run | None = None
 
     @property
@@ -150,6 +153,7 @@ class MotionControl:
     def _refuse_unless_ready(self, request: MotionRequest) -> None:
         now = time.monotonic()
         safety = self._watch.safety_stop
+        info = self._acquisition.info
         n_joints = self._driver.capabilities.n_joints
         refusals = (
             (not self._motion_enabled, "motion-disabled", "motion is not enabled for this robot"),
@@ -168,6 +172,12 @@ class MotionControl:
                 self._acquisition.connection != "streaming",
                 "not-streaming",
                 f"the robot is not streaming: {self._acquisition.reason}",
+            ),
+            (
+                self._virtual and not (info is not None and info.virtual),
+                "not-virtual",
+                "the settings call this robot virtual, but its controller does not say that it is "
+                f"(model: {info and info.model}); correct the address or the settings",
             ),
             (safety is not None, getattr(safety, "code", None), getattr(safety, "reason", None)),
             (

@@ -16,6 +16,7 @@ from drivers.contract import DriverError, DriverUnreachable, MotionRefused, Stop
 from service.devices.link import HostGone, HostLink
 from service.devices.messages import (
     Configure,
+    ControllerStatus,
     DeviceStatus,
     FromHost,
     Heartbeat,
@@ -276,6 +277,7 @@ class DeviceSupervisor:
             ring_path=self._ring_path,
             ring_seconds=self.robot.ring_seconds,
             motion_enabled=self.robot.motion_enabled,
+            virtual=self.robot.virtual,
         )
 
     async def _beat(self) -> None:
@@ -301,10 +303,13 @@ class DeviceSupervisor:
 
     def _take(self, message: FromHost) -> None:
         if isinstance(message, Report):
+            notice = self._mistaken(message.controller)
+            if notice is not None and notice != self._mistaken(self.status.controller):
+                _log.warning("%s: %s", self.robot.name, notice)
             reported = message.model_dump(exclude={"type", "motion", "motion_id", "controller"})
             faulted = self._fault is not None and message.motion == "idle"
             self._update(
-                **reported | {"reason": message.reason or self._fault},
+                **reported | {"reason": message.reason or self._fault or notice},
                 controller=message.controller,
                 ring_path=self._ring_path,
                 motion="faulted" if faulted else message.motion,
@@ -314,6 +319,14 @@ class DeviceSupervisor:
             self._finish(message)
         elif self._motion is not None and isinstance(message, MotionEvent):
             self._motion.events.put_nowait(message)
+
+    def _mistaken(self, controller: ControllerStatus) -> str | None:
+        """Return in what the settings are wrong about the controller, if anything."""
+        if controller.virtual is None or controller.virtual == self.robot.virtual:
+            return None
+        if controller.virtual:
+            return f"the settings call this robot real, but its controller ({controller.model}) is virtual"
+        return f"the settings call this robot virtual, but its controller ({controller.model}) is not: it will not move"
 
     def _answered(self, under_way: _Motion, answer: asyncio.Future[None]) -> None:
         refused = answer.cancelled() or answer.exception() is not None

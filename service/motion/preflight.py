@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from core.errors import InputError, MotionLimitError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from core.models import SerialChain
     from service.jobs.worker import TaskChannel
 
@@ -42,6 +45,7 @@ def prepare_motion(
     model: str,
     period: float,
     approach: tuple[float, float] | None,
+    ring: Path,
     n_joints: int,
     trajectory: Path,
 ) -> PreparedMotion:
@@ -53,7 +57,8 @@ def prepare_motion(
     model : catalogue name or path.
     period : of the set-points, s.
     approach : rad/s and rad/s² of the move to the first pose, None without one. It is a straight line in
-        joint space between two poses within their limits, so only its speed has to be checked.
+        joint space: what has to be checked is its speed and that it begins and ends within the limits.
+    ring : the robot's live samples, which tell where it stands.
     n_joints : of the connected robot.
     trajectory : where to write.
 
@@ -66,6 +71,8 @@ def prepare_motion(
         joints than the robot or its model has.
     ModelError
         The model cannot be loaded.
+    RingError
+        No sample tells where the robot stands.
     """
     import numpy as np  # noqa: PLC0415 - the web process imports this module to name its function
 
@@ -83,7 +90,8 @@ def prepare_motion(
     channel.report(0.4, "checking limits")
     report = check_motion(samples, chain)
     if approach is not None:
-        _check_approach(chain, *approach)
+        _check_speed(chain, *approach)
+        _check_start(chain, _pose(ring))
     channel.report(0.9, "writing")
     np.savez(trajectory, t=samples.t, q=samples.q, qd=samples.qd)
     return PreparedMotion(
@@ -95,7 +103,36 @@ def prepare_motion(
     )
 
 
-def _check_approach(chain: SerialChain, speed: float, acceleration: float) -> None:
+def _pose(ring: Path) -> NDArray[np.float64]:
+    """Return where the robot stands, q (n,) rad."""
+    from core.streaming.ring import RingError, RingReader  # noqa: PLC0415
+
+    with RingReader.open(ring) as reader:
+        newest = reader.latest(1)
+    if newest.size == 0:
+        raise RingError(f"{ring}: no sample yet tells where the robot stands", code="pose-unknown")
+    pose: NDArray[np.float64] = newest["q"][0]
+    return pose
+
+
+def _check_start(chain: SerialChain, pose: NDArray[np.float64]) -> None:
+    """The approach ends at the trajectory's first pose, which is checked with it; here is where it begins."""
+    lower, upper = chain.limits.position_lower, chain.limits.position_upper
+    for joint, (value, low, high) in enumerate(zip(pose, lower, upper, strict=True)):
+        if not low <= value <= high:
+            limit = low if value < low else high
+            raise MotionLimitError(
+                f"joint {joint + 1} ({chain.joint_names[joint]}) stands at {value:.4g} rad, beyond its position limit "
+                f"of {limit:.4g} rad, so no approach can begin there. Nothing was moved; bring it back by hand",
+                kind="approach start",
+                joint=joint + 1,
+                joint_name=chain.joint_names[joint],
+                value=float(value),
+                limit=float(limit),
+            )
+
+
+def _check_speed(chain: SerialChain, speed: float, acceleration: float) -> None:
     """Any joint may be the leading one, so the approach has to respect the slowest."""
     for kind, value, bounds, unit in (
         ("speed", speed, chain.limits.velocity, "rad/s"),

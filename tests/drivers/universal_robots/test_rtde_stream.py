@@ -237,7 +237,12 @@ def test_notices_restarts_and_repetitions(controller: Start) -> None:
         with pytest.raises(ConnectionLost):
             reader.read(1.0)
         notices = "\n".join(reader.take_notices())
-        for expected in ("no serial number", "warning from joint3: overheat", "unknown type 120", "repeats samples"):
+        for expected in (
+            "neither serial number nor model",
+            "warning from joint3: overheat",
+            "unknown type 120",
+            "repeats samples",
+        ):
             assert expected in notices
         reader.connect()
         second = read_count(reader, 2)

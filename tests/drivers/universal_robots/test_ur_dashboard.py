@@ -27,6 +27,7 @@ def test_questions(virtual_ur10e: VirtualUR10e) -> None:
     with Dashboard(virtual_ur10e.host) as dashboard:
         assert dashboard.version() == (5, 25, 1)
         assert dashboard.serial_number() == virtual_ur10e.ready["serial"]
+        assert dashboard.robot_model() == "UR10e VIRTUAL"
         assert dashboard.robot_mode() == "RUNNING"
         assert dashboard.safety_status() == "NORMAL"
         assert dashboard.remote_control()
@@ -88,7 +89,9 @@ def test_a_server_that_goes_away(controller: Start) -> None:
 
 
 def test_answers_of_another_kind(controller: Start) -> None:
-    host = controller(29999, converse(b"what?\n", b"maybe\n", b"Program running: maybe\n", b"could not understand\n"))
+    host = controller(
+        29999, converse(b"what?\n", b"maybe\n", b"Program running: maybe\n", *[b"could not understand\n"] * 2)
+    )
     with Dashboard(host) as dashboard:
         with pytest.raises(DriverProtocolError, match="expected an answer to 'PolyscopeVersion', got 'what"):
             dashboard.version()
@@ -97,6 +100,7 @@ def test_answers_of_another_kind(controller: Start) -> None:
         with pytest.raises(DriverProtocolError, match="expected an answer to 'running', got 'maybe'"):
             dashboard.program_running()
         assert dashboard.serial_number() is None
+        assert dashboard.robot_model() is None
 
 
 def test_a_stop_that_is_refused_matters_only_while_a_program_runs(controller: Start) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -20,6 +24,7 @@ from drivers.contract import KEEP_ALIVE_PERIOD, ApproachSpeed, ConnectionLost, M
 from drivers.trajectory import TrajectoryFileError
 from drivers.universal_robots.driver import UniversalRobotsDriver
 from drivers.universal_robots.motion import UrMotionPlayer
+from drivers.universal_robots.motion_process import RECONNECTS
 from drivers.virtual.process import VirtualUR10e
 
 HOME = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
@@ -38,13 +43,12 @@ def save(path: Path, amplitude: float = AMPLITUDE) -> Path:
 
 
 class Listener:
-    """Does ``before`` when the trajectory may begin, lets it, and does ``during`` once when half is over."""
+    """Lets the trajectory begin, and does ``during`` once when half is over."""
 
     def __init__(
         self,
         player: UrMotionPlayer,
         during: Callable[[], object] = lambda: None,
-        before: Callable[[], object] = lambda: None,
     ) -> None:
         self.seen: list[str] = []
         self.finish: MotionFinish | None = None
@@ -52,14 +56,12 @@ class Listener:
         self.silent = False
         self._player = player
         self._during = during
-        self._before = before
 
     def accepted(self) -> None:
         self.seen.append("accepted")
 
     def at_start(self) -> None:
         self.seen.append("at_start")
-        self._before()
         self._player.proceed()
 
     def progress(self, time: float) -> None:
@@ -111,10 +113,10 @@ class Robot:
         self,
         path: Path,
         during: Callable[[UrMotionPlayer], object] = lambda _: None,
-        before: Callable[[], object] = lambda: None,
+        approach: ApproachSpeed | None = APPROACH,
     ) -> MotionFinish:
-        player = self.driver.player(path, APPROACH, settle_time=0.05)
-        listener = Listener(player, lambda: during(player), before)
+        player = self.driver.player(path, approach, settle_time=0.05)
+        listener = Listener(player, lambda: during(player))
         player.start(listener)
         finish = listener.result()
         self.seen = listener.seen
@@ -278,16 +280,67 @@ def test_motions_that_are_refused_move_nothing(robot: Robot, virtual_ur10e: Virt
         robot.driver.player(tmp_path / "torn.npz", None, 0.0)
 
 
-def test_another_program_is_not_killed(robot: Robot, tmp_path: Path) -> None:
-    path = save(tmp_path / "sway.npz")
-    inner: list[MotionFinish] = []
+FOREIGN = """
+    import sys, time
+    from rtde_control import RTDEControlInterface
 
-    def try_another() -> None:
-        player = robot.driver.player(path, APPROACH, settle_time=0.0)
-        listener = Listener(player)
-        player.start(listener)
-        inner.append(listener.result())
+    control = RTDEControlInterface(sys.argv[1])
+    print("connected", flush=True)
+    while True:
+        control.kickWatchdog()
+        time.sleep(0.01)
+"""
 
-    outer = robot.play(path, before=try_another)
-    assert inner[0].code == "program-running"
-    assert outer.outcome == "completed"
+
+@contextlib.contextmanager
+def foreign_client(host: str) -> Iterator[IO[str]]:
+    """Another program of the same vendor's, with no watchdog: it runs on the controller until it is stopped.
+
+    What it prints is yielded, after its first word.
+    """
+    command = [sys.executable, "-c", textwrap.dedent(FOREIGN), host]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as client:
+        try:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "connected\n"
+            yield client.stdout
+        finally:
+            client.kill()
+
+
+def test_another_program_is_not_killed(robot: Robot, virtual_ur10e: VirtualUR10e, tmp_path: Path) -> None:
+    with foreign_client(virtual_ur10e.host):
+        before = virtual_ur10e.request("statistics")
+        finish = robot.play(save(tmp_path / "sway.npz"))
+        assert (finish.outcome, finish.code) == ("faulted", "program-running")
+        assert robot.seen == []
+        after = virtual_ur10e.request("statistics")
+        assert (before["runtime"], before["scripts_started"]) == ("PLAYING", after["scripts_started"])
+        assert after["runtime"] == "PLAYING"
+
+
+def test_the_vendor_says_that_it_reconnects_in_the_words_that_are_listened_for(
+    robot: Robot, virtual_ur10e: VirtualUR10e
+) -> None:
+    """The only sign there is; another wording, and a motion would be resumed over a new connection."""
+    with foreign_client(virtual_ur10e.host) as printed:
+        virtual_ur10e.request("drop")
+        assert any(RECONNECTS in line for line in printed)
+
+
+def test_a_robot_that_stands_nearly_at_the_first_pose_is_not_jerked_there(robot: Robot, tmp_path: Path) -> None:
+    """Without an approach, what is left of the way must not become a jump of the first command."""
+    near = save(tmp_path / "near.npz", amplitude=0.02)
+    with np.load(near) as file:
+        np.savez(near, t=file["t"], q=file["q"] + 0.009, qd=file["qd"])
+    robot.play(save(tmp_path / "home.npz", amplitude=0.0))
+    before = robot.samples.size
+    finish = robot.play(near, approach=None)
+    assert (finish.outcome, finish.code) == ("completed", None)
+    samples = robot.samples[before:]
+    way = np.abs(samples["target_q"] - (HOME + 0.009)).max(axis=1)
+    arrived = int(np.argmax(way < 1e-4))
+    assert way[0] == pytest.approx(0.009, abs=1e-6)
+    assert arrived > 250  # half a second
+    speeding_up = np.diff(samples["target_qd"][:arrived], axis=0) / 0.002
+    assert np.abs(speeding_up).max() < 0.11  # rad/s²; a jump by 9 mrad would be 16

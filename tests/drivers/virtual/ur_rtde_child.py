@@ -98,10 +98,9 @@ def _speed(control: RTDEControlInterface, watchdog: bool) -> None:
     """Turn the wrist until killed."""
     if watchdog:
         control.setWatchdog(4.0)
-    control.speedJ([0.0, 0.0, 0.0, 0.0, 0.0, 0.5], 2.0)
     say(moving=True)
-    while True:
-        control.kickWatchdog()
+    while True:  # a single command could be wiped out by a kick before a controller that is held up has seen it
+        control.speedJ([0.0, 0.0, 0.0, 0.0, 0.0, 0.5], 2.0)
         time.sleep(0.01)
 
 
@@ -109,13 +108,15 @@ def protective_stop(host: str) -> None:
     control, receive = RTDEControlInterface(host), RTDEReceiveInterface(host)
     beyond = receive.getTargetQ()
     beyond[2] = 3.5
-    facts: dict[str, Any] = {"moved": control.moveJ(beyond, 1.0, 2.0)}
-    facts["stopped"] = receive.isProtectiveStopped()
-    facts["safety_mode"] = receive.getSafetyMode()
     dashboard = DashboardClient(host)
     dashboard.connect()
+    facts: dict[str, Any] = {"moved": control.moveJ(beyond, 1.0, 2.0)}
     facts["too_early"] = unlock(dashboard)
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 30.0
+    while not receive.isProtectiveStopped() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    facts["stopped"] = receive.isProtectiveStopped()
+    facts["safety_mode"] = receive.getSafetyMode()
     while unlock(dashboard) is not None and time.monotonic() < deadline:
         time.sleep(0.05)
     while receive.isProtectiveStopped() and time.monotonic() < deadline:
@@ -123,7 +124,7 @@ def protective_stop(host: str) -> None:
     facts["unlocked"] = not receive.isProtectiveStopped()
     facts["program_gone"] = not control.isProgramRunning()
     facts["uploaded"] = control.reuploadScript()
-    while not control.isProgramRunning() and time.monotonic() < deadline + 5.0:
+    while not control.isProgramRunning() and time.monotonic() < deadline:
         time.sleep(0.01)
     facts["moves_again"] = control.moveJ(GOAL, 1.0, 2.0)
     say(**facts)

@@ -83,7 +83,7 @@ def supervised(
 
     @contextlib.asynccontextmanager
     async def make(*, streaming: bool = True, **changes: Any) -> AsyncIterator[DeviceSupervisor]:
-        values = {"host": virtual_ur10e.host, "motion_enabled": True, "ring_seconds": 30.0} | changes
+        values = {"host": virtual_ur10e.host, "virtual": True, "motion_enabled": True, "ring_seconds": 30.0} | changes
         robot = RobotSettings(name="cell1", driver="universal_robots", model="ur10e", **values)
         device = DeviceSupervisor(robot, tmp_path / "run")
         await device.start()

@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from core.streaming.ring import RingError, RingReader
-from drivers.contract import DriverError, DriverUnreachable, MotionRefused, StopUnconfirmed
+from drivers.contract import ControllerInfo, DriverError, DriverUnreachable, MotionRefused, StopUnconfirmed
+from drivers.universal_robots.driver import UniversalRobotsDriver
 from drivers.virtual.process import VirtualUR10e
 from service.devices import (
     DeviceStatus,
@@ -23,6 +25,8 @@ from service.devices import (
     MotionProgress,
     MotionRequest,
 )
+from service.devices.motion_control import MotionControl
+from service.devices.watch import SampleWatch
 
 Supervised = Callable[..., AbstractAsyncContextManager[DeviceSupervisor]]
 Sway = Callable[..., MotionRequest]
@@ -56,6 +60,7 @@ def test_no_sample_is_lost_on_the_way_into_the_ring(supervised: Supervised, virt
             assert status.realtime is not None
             controller = status.controller
             assert (controller.version, controller.serial) == ("5.25.1.0", virtual_ur10e.ready["serial"])
+            assert (controller.model, controller.virtual) == ("UR10e VIRTUAL", True)
             assert (controller.mode, controller.safety, controller.program_running) == ("RUNNING", "NORMAL", False)
 
     asyncio.run(run())
@@ -200,6 +205,38 @@ def test_refusals_say_why_and_move_nothing(
             await first.aclose()
         async with supervised(motion_enabled=False) as device:
             assert await refusal(device, sway()) == "motion-disabled"
+
+    asyncio.run(run())
+
+
+def test_a_virtual_controller_where_a_real_one_is_meant_is_told(
+    supervised: Supervised, sway: Sway, follow: Follow, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with supervised(virtual=False) as device:
+            assert device.status.reason is not None
+            assert "call this robot real, but its controller (UR10e VIRTUAL) is virtual" in device.status.reason
+            assert finished(await follow(device, sway())).outcome == "completed"
+
+    asyncio.run(run())
+    assert sum("is virtual" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("info", [ControllerInfo("5.25.1.0", "1", "UR10", False), ControllerInfo("5.25.1.0", "1")])
+def test_a_robot_that_should_be_virtual_and_is_not_does_not_move(info: ControllerInfo, sway: Sway) -> None:
+    """No real robot is at hand, so what its acquisition would say is made up."""
+
+    async def run() -> None:
+        acquisition: Any = SimpleNamespace(connection="streaming", reason=None, info=info)
+        driver, nothing, unused = UniversalRobotsDriver("127.0.0.1", 500.0), cast(Any, None), cast(Any, None)
+        control = MotionControl(
+            driver, nothing, SampleWatch(6), acquisition, unused, unused, motion_enabled=True, virtual=True
+        )
+        motion = sway()
+        control.heartbeat(time.monotonic() + 60.0, motion.arming)
+        with pytest.raises(MotionRefused, match=f"model: {info.model}") as refused:
+            await control.play(motion)
+        assert refused.value.code == "not-virtual"
 
     asyncio.run(run())
 

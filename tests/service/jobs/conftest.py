@@ -59,8 +59,9 @@ class FakeDevice:
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._written = 0
+        self.produce(250)  # it has stood there for a while
 
-    def produce(self, count: int) -> int:
+    def produce(self, count: int, offset: float = 0.0) -> int:
         """Write samples of a robot at work; return the new head."""
         block = np.zeros(count, sample_dtype(N))
         k = self._written + np.arange(count)
@@ -68,7 +69,7 @@ class FakeDevice:
         block["controller_time"] = (k + 1) / RATE
         block["receive_time"] = time.monotonic_ns()
         block["torque"] = np.nan
-        block["q"] = np.sin(k / RATE)[:, None]
+        block["q"] = np.sin(k / RATE)[:, None] + offset
         self._written += count
         head = self.ring.push(block)
         self.status = self.status.model_copy(update={"samples": head})

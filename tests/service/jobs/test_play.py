@@ -67,10 +67,10 @@ def test_a_motion_is_checked_played_and_recorded_exactly(bench: Callable[..., An
             assert (row.state, row.job_id, row.reason) == (RecordingState.COMPLETE, job.id, None)
             assert row.model_digest is not None
             assert row.details["trajectory_id"] == request_trajectory(b, job.id)
-            # 200 before and 100 of the approach, of which the last 0.5 s are rest; 5 x 50 of the motion; more life
+            # 450 before and 100 of the approach, of which the last 0.5 s are rest; 5 x 50 of the motion; more life
             assert row.samples == 250 + 250
             assert row.lost == 0
-            assert recording.t[0] == pytest.approx((300 - 250 + 1) / 500.0)
+            assert recording.t[0] == pytest.approx((550 - 250 + 1) / 500.0)
             guard = b.engine.guards["r1"]
             assert guard.permit.state is PermitState.DISARMED
             with pytest.raises(ConflictError, match="arm it first") as refused:
@@ -168,6 +168,20 @@ def test_a_motion_that_may_not_be_is_refused_before_anything_moves(
                 assert last.error.context["joint"] >= 1
             assert b.device.requests == []
             assert b.engine.guards["r1"].permit.state is PermitState.ARMED  # nothing used it
+
+    asyncio.run(scenario())
+
+
+def test_an_approach_from_beyond_the_limits_is_refused(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            await b.arm()
+            b.device.produce(1, offset=7.0)
+            last = await b.follow((await play(b, trajectory(b))).id)
+            assert (last.state, last.phase, last.error.code) == ("failed", "preflight", "motion-outside-limits")
+            assert "joint 1 (shoulder_pan_joint) stands at 7" in last.error.detail
+            assert last.error.context["kind"] == "approach start"
+            assert b.device.requests == []
 
     asyncio.run(scenario())
 
@@ -307,7 +321,7 @@ def test_a_fault_latches_and_keeps_the_recording(bench: Callable[..., Any]) -> N
             assert (last.state, last.error.code) == ("failed", "motion-faulted")
             assert last.error.context["cause"] == "protective-stop"
             row, _ = stored_recording(b, last.result["recording_id"])
-            assert (row.state, row.samples) == (RecordingState.COMPLETE, 100 + 150)
+            assert (row.state, row.samples) == (RecordingState.COMPLETE, 250 + 150)
             guard = b.engine.guards["r1"]
             assert guard.permit.state is PermitState.FAULTED
             with pytest.raises(ConflictError):
@@ -370,7 +384,7 @@ def test_record_takes_what_comes_and_needs_no_permit(bench: Callable[..., Any]) 
             assert last.state == "succeeded", last.error
             row, recording = stored_recording(b, last.result["recording_id"])
             assert row.samples == last.result["samples"] > 100
-            assert recording.t[0] >= 301 / 500.0
+            assert recording.t[0] >= 551 / 500.0
             again = await b.engine.submit("record", {"robot": "r1", "duration": 60.0})
             await b.until(again.id, lambda u: u.phase == "record" and bool(u.message))
             b.device.produce(50)
