@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from core.errors import RecordingError
+from core.errors import DynidError, RecordingError
 from service.jobs.context import JobContext, Robot
 from service.recording import RecorderHandle, RecordingHeader
 from service.storage import RecordingRow, RecordingState, recordings
@@ -36,13 +36,13 @@ class JobRecording:
         self._begun.set()
 
     async def interrupted(self) -> str:
-        """Return why, once the recording fails or ends without being asked to."""
+        """Return why, once the recording fails, for whatever reason, or ends without being asked to."""
         await self._begun.wait()
         try:
             if self._started is not None:
                 await asyncio.shield(self._started)
             summary = await self._recorder.watch()
-        except RecordingError as error:
+        except DynidError as error:  # of the recorder, or of the database
             return error.detail
         return "it ended" if summary is None or summary.reason is None else summary.reason
 
@@ -55,6 +55,8 @@ class JobRecording:
         ------
         RecordingError
             There is no usable file; the row says why.
+        StorageError
+            The row cannot be written; a file that was finished is entered when the service starts again.
         """
         if self._started is None:
             return None

@@ -146,14 +146,17 @@ class RecorderHandle:
 
     async def _run_recorder(self) -> dict[str, Any] | None:
         """Run one recorder to its end; return its last message, or None when it died without one."""
-        self._process = process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "service.recording.recorder",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "service.recording.recorder",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RecordingError(f"no recorder can be started: {error}", code="recorder-not-started") from error
         self.pid = process.pid
         end = None
         try:

@@ -270,6 +270,18 @@ def test_starting_fails_clearly(ring: Any, tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "taken.mcap"]
 
 
+def test_a_recorder_that_cannot_be_started(feeder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-such-program"))
+
+    async def scenario() -> None:
+        async with recording(feeder, tmp_path / "a.mcap"):
+            pass
+
+    with pytest.raises(RecordingError, match="no recorder can be started") as caught:
+        run(scenario())
+    assert caught.value.code == "recorder-not-started"
+
+
 # --- kill -9 ---------------------------------------------------------------------------------------------
 
 
