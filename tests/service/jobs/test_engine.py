@@ -255,7 +255,7 @@ def test_a_client_that_goes_away_while_submitting_leaves_a_job_that_runs(bench: 
             await asyncio.sleep(0)  # it has begun
             client.cancel()
             await asyncio.gather(client, return_exceptions=True)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while not (rows := await asyncio.to_thread(all_jobs, b)):
                     await asyncio.sleep(0.01)
             assert (await b.follow(rows[0].id)).state == "succeeded"
@@ -320,10 +320,10 @@ def test_a_computation_that_does_not_listen_is_killed(
 
     async def scenario() -> None:
         async with bench() as b:
-            row = await submit(b, do="deaf", seconds=30.0)
+            row = await submit(b, do="deaf", seconds=60.0)
             await b.until(row.id, lambda u: u.phase == "work")
             await b.engine.cancel(row.id)
-            assert (await b.follow(row.id, seconds=10.0)).state == "cancelled"
+            assert (await b.follow(row.id)).state == "cancelled"
             assert (await b.follow((await submit(b)).id)).state == "succeeded"
 
     asyncio.run(scenario())
