@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from core.errors import InputError
 from core.excitation import cma_es, genetic, interior_point, slsqp
@@ -185,6 +186,21 @@ def design(
     InputError
         A setting is wrong.
     """
+    with threadpool_limits(1, "blas"):  # on matrices this small, threads only wait for each other
+        return _design(model, limits, settings, warm_start, on_progress, stop, clock, executor, workers)
+
+
+def _design(
+    model: SerialChain,
+    limits: DesignLimits,
+    settings: DesignSettings,
+    warm_start: Trajectory | None,
+    on_progress: OnProgress,
+    stop: Callable[[], bool],
+    clock: Callable[[], float],
+    executor: Executor | None,
+    workers: int,
+) -> Design:
     columns = ObservationColumns(model, settings.friction, _weights(settings, model))
     compile_kernels(columns, limits)
     started = clock()
@@ -208,7 +224,7 @@ def design(
                 on_progress,
                 settings.max_candidates,
             )
-            OPTIMIZERS[settings.optimizer](referee, warm)
+            _spend(referee, settings, warm)
             trajectory, history, candidates = _trajectory(referee), referee.history, referee.candidates
         else:
             task = partial(_search_alone, model, limits, settings)
@@ -288,6 +304,12 @@ def _criterion(
     return WeightedBlocks(gravity, *block_weights(matrix, gravity))
 
 
+def _spend(referee: Search, settings: DesignSettings, warm: Sequence[Array]) -> None:
+    for x in warm:
+        referee.offer(x)  # as it is: nothing worse is returned
+    OPTIMIZERS[settings.optimizer](referee, warm)
+
+
 def _trajectory(referee: Search) -> Trajectory:
     return referee.problem.family.trajectory(_best(referee))
 
@@ -348,9 +370,10 @@ def _search_alone(
     model: SerialChain, limits: DesignLimits, settings: DesignSettings, seconds: float, seed: int, warm: list[Array]
 ) -> Found:
     """One worker's part: a search of its own."""
-    columns = ObservationColumns(model, settings.friction, _weights(settings, model))
-    members = _family(settings, limits)
-    problem = _problem(columns, _criterion(settings, columns, members, limits), members, limits)
-    referee = Search(problem, seconds, np.random.default_rng(seed), time.monotonic)
-    OPTIMIZERS[settings.optimizer](referee, warm)
+    with threadpool_limits(1, "blas"):
+        columns = ObservationColumns(model, settings.friction, _weights(settings, model))
+        members = _family(settings, limits)
+        problem = _problem(columns, _criterion(settings, columns, members, limits), members, limits)
+        referee = Search(problem, seconds, np.random.default_rng(seed), time.monotonic)
+        _spend(referee, settings, warm)
     return Found(_best(referee), referee.best_value, referee.history, referee.candidates)

@@ -150,6 +150,7 @@ def _others(columns: ObservationColumns, limits: DesignLimits, basis: Array, off
     """Return how far torque and workspace are kept, or None where neither is limited."""
     torque_limit = limits.joints.torque
     check = WorkspaceCheck(limits.workspace, columns.model) if limits.workspace.limits_anything else None
+    room = np.zeros(0) if check is None else 1.2 * check.guard(limits.start, limits.end)
     limited = bool(np.isfinite(torque_limit).any())
     if check is None and not limited:
         return None
@@ -160,10 +161,10 @@ def _others(columns: ObservationColumns, limits: DesignLimits, basis: Array, off
         worst: tuple[float, Array, str, float] = (np.inf, np.zeros_like(x), "", 0.0)
         if check is not None:
             clearance, slope = check.clearances_and_gradients(q)
-            row, column = np.unravel_index(int(np.argmin(clearance)), clearance.shape)
-            value = float(clearance[row, column])
+            row, column = np.unravel_index(int(np.argmin(clearance - room)), clearance.shape)
+            value, margin = float(clearance[row, column]), float((clearance - room)[row, column])
             gradient = slope[row, column][:, None] * basis[0, row]
-            worst = value, gradient, check.labels[column], -value
+            worst = margin, gradient, check.labels[column], max(-value, 0.0)
         if limited:
             torque = columns.model.inverse_dynamics(q, qd, qdd)
             use = np.abs(torque) / torque_limit

@@ -27,7 +27,9 @@ _ARMIJO = 1e-4
 _HALVINGS = 20
 _TO_THE_LIMIT = 0.95
 
-STARTS = 5
+STARTS = 4
+GAIN, LOSS, STRAYED = 0.995, 1.02, 1.06
+"""Ratios of criteria: what counts as a gain, what loss a step of the walk may bring, how far it may stray."""
 HOPS = (0.03, 0.1, 0.2)
 """Sizes of hops, as shares of the spread of the coefficients."""
 
@@ -54,8 +56,10 @@ POLISH = stages((20, 0.05, 1e-3, 60), (100, 0.02, 1e-4, 120), (600, 0.01, 3e-5, 
 
 
 def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], bool]) -> Array:
-    """Return coefficients with a smaller merit than x (n, m), which must be inside the limits."""
+    """Return coefficients with a smaller merit than x (n, m); x itself where that is outside the limits."""
     here = problem.point(x, stage.smoothing)
+    if not np.isfinite(here.merit):
+        return x
     curvature = np.eye(x.size)
     for _ in range(stage.iterations):
         if stop():
@@ -103,28 +107,42 @@ def _learn(curvature: Array, s: Array, y: Array) -> None:
 
 
 def search(referee: Search, warm: Sequence[Array] = ()) -> None:
-    """Spend the budget: a few random starts, then hops away from the best and back down.
+    """Spend the budget: a few random starts, then a walk from the best of them.
+
+    Polishing what is polished already still gains, so it is repeated while it does; then a random hop is
+    added first. The walk may go on from a slightly worse place, but not from one much worse than the best.
 
     Parameters
     ----------
-    warm : coefficients (n, m) to begin with, polished before anything else.
+    warm : coefficients (n, m) to begin with, instead of as many random starts.
     """
     problem = referee.problem
-    for x in warm:
+    place: tuple[float, Array] = (np.inf, referee.centre)
+    for start in range(max(STARTS, len(warm))):
         if referee.over():
             return
-        referee.offer(descend(problem, referee.inwards(x), POLISH, referee.over))
-    starts = max(STARTS - len(warm), 0)
-    while not referee.over():
-        if starts > 0 or referee.best is None:
-            starts -= 1
-            x = descend(problem, referee.random_start(), FROM_AFAR, referee.over)
+        if start < len(warm):
+            x = referee.inwards(warm[start])
         else:
-            x = _hop(referee, referee.best)
-        referee.offer(descend(problem, x, POLISH, referee.over))
+            x = descend(problem, referee.random_start(), FROM_AFAR, referee.over)
+        x = descend(problem, x, POLISH, referee.over)
+        referee.offer(x)
+        place = min(place, (problem.value(x), x), key=lambda known: known[0])
+    stuck = False
+    while not referee.over():
+        value, x = place
+        first = _hop(referee, x) if stuck else x
+        x = descend(problem, first, POLISH, referee.over)
+        referee.offer(x)
+        reached = problem.value(x)
+        stuck = reached > GAIN * value
+        if reached < LOSS * value:
+            place = reached, x
+        if referee.best is not None and place[0] > STRAYED * referee.best_value:
+            place = problem.value(referee.best), referee.best
 
 
-def _hop(referee: Search, best: Array) -> Array:
-    """Return an inside point some way from the best, in a random direction."""
-    size = referee.random.choice(HOPS) * float((best - referee.centre).std())
-    return referee.inwards(best + size * referee.random.normal(size=best.shape), best)
+def _hop(referee: Search, x: Array) -> Array:
+    """Return an inside point some way from x, in a random direction."""
+    size = referee.random.choice(HOPS) * float((x - referee.centre).std())
+    return referee.inwards(x + size * referee.random.normal(size=x.shape), x)

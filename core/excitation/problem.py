@@ -92,6 +92,7 @@ class DesignProblem:
         self.workspace: WorkspaceCheck | None = None
         if limits.workspace.limits_anything:
             self.workspace = WorkspaceCheck(limits.workspace, columns.model)
+            self.guard = self.workspace.guard(limits.start, limits.end)
         self.torque = limits.joints.torque if np.isfinite(limits.joints.torque).any() else None
 
     @property
@@ -134,7 +135,7 @@ class DesignProblem:
         motion = self.motion(x)
         if self.torque is not None and np.any(np.abs(self._torque(motion)) >= self.torque):
             return False
-        return self.workspace is None or bool(np.all(self.workspace.clearances(motion[0]) > 0.0))
+        return self.workspace is None or bool(np.all(self.workspace.clearances(motion[0]) > self.guard))
 
     def point(self, x: Array, smoothing: Smoothing) -> Point:
         """Return merit and derivatives at x."""
@@ -155,6 +156,7 @@ class DesignProblem:
         merit += mu * linear
         if self.workspace is not None:
             clearance, slope = self.workspace.clearances_and_gradients(motion[0])
+            clearance -= self.guard
             if np.any(clearance <= 0.0):
                 return outside
             merit -= mu * float(np.log(clearance).sum())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from core.models import SerialChain
 
 SAMPLE_PERIOD = 1e-3
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def excite(
@@ -66,9 +63,6 @@ def excite(
     ] = None,
 ) -> None:
     """Design a trajectory that excites a robot's parameters within its limits, verified on a 1 ms grid."""
-    if "numpy" not in sys.modules:  # small matrices: threads of linear algebra only wait for each other
-        for variable in THREADS:
-            os.environ.setdefault(variable, "1")
     from rich.console import Console
 
     from core.excitation.design import DesignSettings, design

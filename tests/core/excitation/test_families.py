@@ -16,7 +16,7 @@ T = 8.0
 
 
 def members(name: str, harmonics: int = 4) -> LinearFamily:
-    end = START if name == "fourier" else START + [0.4, 0.0, -0.5]
+    end = START if name == "fourier" else START + np.array([0.4, 0.0, -0.5])
     return family(name, harmonics=harmonics, duration=T, start=START, end=end)
 
 
@@ -74,7 +74,7 @@ def test_segments_follow_each_other() -> None:
     samples = whole.sample(0.01)
     np.testing.assert_allclose(samples.q[:200], parts[0].sample(0.01).q[:200], atol=1e-12)
     np.testing.assert_allclose(samples.qdd[200:], parts[1].sample(0.01).qdd, atol=1e-9)
-    with pytest.raises(InputError, match="segment 2 begins 0.5 rad away"):
+    with pytest.raises(InputError, match=r"segment 2 begins 0\.5 rad away"):
         Segments((parts[0], parts[0]))
 
 
