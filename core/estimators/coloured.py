@@ -2,8 +2,8 @@
 
 Every sample moves the estimate by its own influence (``Estimator.influence``). For white residuals the
 covariance is the sum of their outer products. For coloured ones products of neighbours count as well, with
-weights that fall linearly to zero over a bandwidth (Newey and West 1987), chosen by the rule of Andrews
-(1991) for first-order autoregression. That weighting is the mean, over all windows of that length, of the
+weights that fall linearly to zero over a bandwidth (Newey and West 1987), which is chosen by the correlations
+found (Newey and West 1994). That weighting is the mean, over all windows of that length, of the
 outer product of the window's summed influence, and is computed as such. Motions are independent of each other.
 """
 
@@ -21,8 +21,8 @@ from core.estimators.observations import Observations
 
 Array = NDArray[np.float64]
 
-_LARGEST_CORRELATION = 0.99
-"""Of neighbouring samples; beyond it the rule for the bandwidth runs away."""
+_PILOT = 12.0
+"""Lags that the choice of the bandwidth looks at, for 100 samples; they grow with the power 2/9 of their number."""
 _LEAST_WINDOWS = 10
 """The bandwidth leaves room for at least this many windows side by side."""
 
@@ -63,7 +63,7 @@ def coloured_covariance(
     observations : what the estimator was fitted to.
     bandwidth : samples; by default from the data.
     """
-    width = bandwidth or _andrews_bandwidth(estimator, observations)
+    width = bandwidth or _bandwidth(estimator, observations)
     matrix = np.zeros((observations.n_parameters, observations.n_parameters))
     correlated = np.zeros(observations.n_joints)
     power = np.zeros(observations.n_joints)
@@ -76,9 +76,10 @@ def coloured_covariance(
         rows += len(residual)
     inflation = np.maximum(np.divide(correlated, power, out=np.ones_like(power), where=power > 0.0), 1.0)
     effective = float(np.sum(rows / inflation))
-    fitted = min(observations.n_parameters / effective, 0.9)  # residuals are smaller than the errors they come from
+    # residuals are smaller than the errors they come from, most where a sample counts most: as a jackknife has it
+    fitted = min(observations.n_parameters / effective, 0.5)
     widened = (_critical_value(width / rows) / _critical_value(0.0)) ** 2 if width > 1 else 1.0
-    return ColouredCovariance(matrix * widened / (1.0 - fitted), width, inflation, effective)
+    return ColouredCovariance(matrix * widened / (1.0 - fitted) ** 2, width, inflation, effective)
 
 
 def _motions(estimator: Estimator, observations: Observations) -> Iterator[tuple[Array, Array]]:
@@ -104,17 +105,16 @@ def _critical_value(share: float) -> float:
     return 1.96 + 2.9694 * share + 0.4160 * share**2 - 0.5324 * share**3
 
 
-def _andrews_bandwidth(estimator: Estimator, observations: Observations) -> int:
-    neighbours = np.zeros(observations.n_parameters)
-    power = np.zeros(observations.n_parameters)
-    rows = 0
+def _bandwidth(estimator: Estimator, observations: Observations) -> int:
+    rows = observations.factors.n_rows
+    lags = round(_PILOT * (rows / 100.0) ** (2.0 / 9.0))
+    products = np.zeros((lags + 1, observations.n_parameters))
     for influence, _ in _motions(estimator, observations):
-        neighbours += np.sum(influence[1:] * influence[:-1], axis=0)
-        power += np.sum(influence**2, axis=0)
-        rows += len(influence)
-    alike = np.divide(neighbours, power, out=np.zeros_like(power), where=power > 0.0)
-    alike = np.clip(alike, 0.0, _LARGEST_CORRELATION)
-    curvature = np.mean(4.0 * alike**2 / ((1.0 - alike) ** 6 * (1.0 + alike) ** 2))
-    spectrum = np.mean(1.0 / (1.0 - alike) ** 4)
-    width = 1.1447 * float(curvature / spectrum * rows) ** (1.0 / 3.0)
+        for lag in range(min(lags, len(influence) - 1) + 1):
+            products[lag] += np.einsum("kp,kp->p", influence[lag:], influence[: len(influence) - lag])
+    alike = np.divide(products, products[0], out=np.zeros_like(products), where=products[0] > 0.0)
+    mean = alike[1:].mean(axis=1)  # over parameters, which share the memory of the residuals
+    slope = 2.0 * float(np.arange(1, lags + 1) @ mean)
+    spectrum = max(1.0 + 2.0 * float(mean.sum()), 1.0)
+    width = 1.1447 * ((slope / spectrum) ** 2 * rows) ** (1.0 / 3.0)
     return int(max(1, min(round(width), rows // _LEAST_WINDOWS)))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.dynamics.base_parameters import BaseParameters, reduce_to_base
 from core.errors import IdentificationError, InputError
 from core.estimators import ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
+from core.estimators.essential import EssentialParameters, essential_parameters
 from core.estimators.identifiability import undetermined
 from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
@@ -26,7 +27,7 @@ from core.pipelines.torque_model import TorqueModel
 from core.recordings.recording import Recording
 from core.signals import Preparation, Segment, SignalSettings, cut_before_stop, prepare
 from core.signals.motion import JointMotion
-from core.validation import ValidationReport, Verdict, judge, validation_report
+from core.validation import ValidationReport, Verdict, judge, torque_sensitivity, validation_report
 from core.validation.verdict import MAX_CONDITION_NUMBER
 
 Array = NDArray[np.float64]
@@ -46,6 +47,7 @@ class Identification:
     covariance_ : (p, p), for residuals that are coloured, as those of filtered torque are; drift from one
         recording to the next is not in it. ``covariance_kind`` says how it was found.
     residual_std_ : (n,) of the training residual.
+    sensitivity_ : (p,) relative change of the training torque's norm when a parameter changes by 1 %.
     condition_number_, normalised_condition_number_ : of the observation matrix, raw and with columns of
         length one.
     undetermined_ : parameters that the data hardly determine, where the condition number exceeds 1e4.
@@ -68,6 +70,7 @@ class Identification:
     covariance_: Array
     covariance_kind: str
     residual_std_: Array
+    sensitivity_: Array
     condition_number_: float
     normalised_condition_number_: float
     undetermined_: tuple[str, ...]
@@ -149,13 +152,29 @@ class Identification:
         InputError
             A shape is wrong.
         """
+        return self.torque_model.torque(self._motion(q, qd, qdd, period), self.parameters_, smooth=smooth)
+
+    def predict_std(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *, period: float | None = None) -> Array:
+        """Return the standard deviation (N, n) of ``predict``; arguments as there.
+
+        It is that of the expected torque, by the covariance of the parameters: twice it on both sides is a
+        95 % confidence band. A single measured torque scatters by ``residual_std_`` around it.
+        """
+        motion = self._motion(q, qd, qdd, period)
+        return self.torque_model.torque_std(motion, self.parameters_, self.covariance_)
+
+    def essential_parameters(self, level: float = 0.05) -> EssentialParameters:
+        """Return which parameters the data call for, by backward elimination with F-tests at ``level``."""
+        samples = float(self.provenance["effective_samples"])
+        return essential_parameters(self.names, self.parameters_, self.covariance_, samples, level=level)
+
+    def _motion(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, period: float | None) -> JointMotion:
         position, rate, acceleration = (np.atleast_2d(np.asarray(v, dtype=np.float64)) for v in (q, qd, qdd))
         expected = (len(position), self.model.n_joints)
         for name, value in (("q", position), ("qd", rate), ("qdd", acceleration)):
             if value.shape != expected:
                 raise InputError(f"{name} has shape {value.shape}, expected {expected}")
-        motion = JointMotion(period or 1.0 / self.signals.rate, position, rate, acceleration)
-        return self.torque_model.torque(motion, self.parameters_, smooth=smooth)
+        return JointMotion(period or 1.0 / self.signals.rate, position, rate, acceleration)
 
     def validate(self, recordings: Sequence[Recording], progress: Progress | None = None) -> ValidationReport:
         """Return the errors on other recordings, prepared like those of the training.
@@ -211,6 +230,7 @@ class Identification:
             "covariance": self.covariance_.tolist(),
             "covariance_kind": self.covariance_kind,
             "residual_std": self.residual_std_.tolist(),
+            "sensitivity": self.sensitivity_.tolist(),
             "undetermined": list(self.undetermined_),
             "estimator": dict(self.estimator),
             "consistent": dict(self.consistent) if self.consistent else None,
@@ -246,6 +266,7 @@ class Identification:
                 covariance_=np.array(document["covariance"]),
                 covariance_kind=document["covariance_kind"],
                 residual_std_=np.array(document["residual_std"]),
+                sensitivity_=np.array(document["sensitivity"]),
                 condition_number_=document["condition_number"],
                 normalised_condition_number_=document["normalised_condition_number"],
                 undetermined_=tuple(document["undetermined"]),
@@ -346,6 +367,7 @@ def identify(
         covariance_kind=covariance.kind,
         consistent=chosen.consistent_.to_document() if isinstance(chosen, ConsistentLeastSquares) else None,
         residual_std_=chosen.residual_std_,
+        sensitivity_=torque_sensitivity(factors, chosen.coef_),
         condition_number_=chosen.condition_number_,
         normalised_condition_number_=chosen.normalised_condition_number_,
         undetermined_=tuple(undetermined(factors.stacked()[0], torque_model.names, MAX_CONDITION_NUMBER))
@@ -366,6 +388,7 @@ def identify(
             "jolted_stops": [stop.to_document() for stop in jolted],
             "model_digest": model.digest(),
             "rows": factors.n_rows,
+            "effective_samples": covariance.effective_samples,
             "software": software_versions(),
         },
     )

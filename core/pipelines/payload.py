@@ -244,7 +244,8 @@ class _LoadedRun:
 
 
 def _segments(arm: Identification, recording: Recording) -> Sequence[Segment]:
-    return prepare(recording, arm.effort.of(recording), arm.signals).segments
+    ordered = recording.for_joints(arm.model.joint_names)
+    return prepare(ordered, arm.effort.of(ordered), arm.signals).segments
 
 
 def _last_link(regressor: Array, visible: BaseParameters) -> Array:

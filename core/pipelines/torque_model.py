@@ -57,6 +57,13 @@ class TorqueModel:
         loaded = replace(motion, link_torque=rigid)
         return rigid + self.friction.torque(loaded, parameters[self.base.count :], smooth=smooth)
 
+    def torque_std(self, motion: JointMotion, parameters: Array, covariance: Array) -> Array:
+        """Return the standard deviation (N, n) of ``torque`` that the parameters' covariance (p, p) brings."""
+        loaded = self.loaded(motion, parameters[: self.base.count])
+        friction = self.friction.columns(loaded)
+        parts = [self._columns(loaded, part, friction) for part in _blocks(0, motion.n_samples)]
+        return np.concatenate([np.sqrt(np.einsum("kjp,kjp->kj", part @ covariance, part)) for part in parts])
+
     def link_torque(self, motion: JointMotion, base_parameters: Array) -> Array:
         """Return the torques (N, n) of the rigid body alone, for base parameters (b,)."""
         blocks = (self._rigid_columns(motion, part) @ base_parameters for part in _blocks(0, motion.n_samples))

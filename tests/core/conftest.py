@@ -43,10 +43,17 @@ class SimulatedRobot:
         )
 
     def record(
-        self, seed: int = 0, *, seconds: float = 30.0, rate: float = 100.0, noise: float = 0.0, jitter: float = 0.0
+        self,
+        seed: int = 0,
+        *,
+        seconds: float = 30.0,
+        rate: float = 100.0,
+        noise: float = 0.0,
+        jitter: float = 0.0,
+        noise_seed: int | None = None,
     ) -> Recording:
         """Record a motion: current noise in N·m at the joint, stamps off by up to ``jitter`` of a period."""
-        random = np.random.default_rng(1000 + seed)
+        random = np.random.default_rng(1000 + seed if noise_seed is None else noise_seed)
         t = 5.0 + np.arange(int(seconds * rate)) / rate
         t += random.uniform(-0.5, 0.5, t.size) * jitter / rate
         q, qd, qdd = self.motion(t, seed)

@@ -66,6 +66,6 @@ def test_motions_are_independent_of_each_other():
     one, two = (
         coloured_covariance(estimator, Observations(["p"] * PARAMETERS, JOINTS, lambda b=b: [b]), 50) for b in halves
     )
-    total = [c.matrix * (1.0 - PARAMETERS / c.effective_samples) for c in (one, two)]
+    total = [c.matrix * (1.0 - PARAMETERS / c.effective_samples) ** 2 for c in (one, two)]
     assert apart == pytest.approx(sum(total), rel=0.12)
     assert "Bartlett kernel of 50 samples" in one.kind
