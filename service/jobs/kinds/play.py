@@ -76,7 +76,7 @@ async def run(context: JobContext, request: PlayRequest) -> PlayResult:
 
 async def _end_recording(
     recording: JobRecording | None, finished: MotionFinished
-) -> tuple[str | None, RecordingError | None]:
+) -> tuple[str | None, DynidError | None]:
     """End the recording where the motion ended; return its identifier, and why there is none that should be."""
     if recording is None:
         return None, None
@@ -84,7 +84,7 @@ async def _end_recording(
     note = None if completed else f"motion {finished.outcome}: {finished.reason}"
     try:
         row = await recording.finish(finished.ring_position, note)
-    except RecordingError as error:
+    except DynidError as error:
         nothing_yet = error.code == "recording-empty" and not completed
         return None, None if nothing_yet else error
     return None if row is None else row.id, None
