@@ -1,0 +1,145 @@
+"""``dynid excite``: what it writes, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from core.errors import InputError
+from core.excitation import check_motion, trajectory_from_definition
+from core.excitation.feasibility import InfeasibleError
+from core.excitation.limits import limits_from_document, read_limits
+from core.models import catalogue
+from service.cli import app
+
+LIMITS = """
+position_lower_deg = [-180, -180, -100, -180, -90, -90]
+position_upper_deg = [180, 0, 100, 0, 90, 90]
+start_deg = [0, -90, 0, -90, 0, 0]
+velocity = [2.09, 2.09, 3.14, 3.14, 3.14, 3.14]
+acceleration = [2, 1, 1, 1, 1, 2.5]
+floor = 0.05
+self_collision = 0.02
+"""
+QUICK = ("--model", "ur10e", "--harmonics", 2, "--period", 8, "--time-budget", 0.5)
+
+
+@pytest.fixture
+def limits(tmp_path: Path) -> Path:
+    file = tmp_path / "limits.toml"
+    file.write_text(LIMITS)
+    return file
+
+
+def run(*words: object) -> str:
+    answer = CliRunner().invoke(app, ["excite", *(str(word) for word in words)], catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    return answer.output
+
+
+def test_writes_result_samples_and_pictures(limits: Path, tmp_path: Path) -> None:
+    result, table, pictures = tmp_path / "out.json", tmp_path / "out.csv", tmp_path / "plots"
+    output = run(
+        *QUICK, "--limits", limits, "--rotor-inertia", "--friction", "coulomb_viscous", "--seed", 3,
+        "--json", result, "--samples", table, "--plot", pictures,
+    )  # fmt: skip
+    document = json.loads(result.read_text())
+    assert f"{document['condition_number']:.2f}" in output
+    assert (document["seed"], document["criterion"], len(document["columns"])) == (3, "cond", 58)
+    assert document["condition_number_normalised"] < document["condition_number"]
+    assert document["seconds"] > 0.0
+    assert set(document["limit_use"]) == {"position", "speed", "acceleration", "jerk", "predicted torque"}
+    assert all(clearance["least"] >= 0.0 for clearance in document["clearances"])
+
+    trajectory = trajectory_from_definition(document["trajectory"])
+    bounds = read_limits(limits, 6)
+    robot = catalogue("ur10e").with_limits(velocity=bounds.joints.velocity, acceleration=bounds.joints.acceleration)
+    samples = trajectory.sample(0.001)
+    check_motion(samples, robot, bounds.workspace)
+
+    header, *_ = table.read_text().splitlines()
+    assert header.split(",")[:8] == ["t", "q1", "q2", "q3", "q4", "q5", "q6", "qd1"]
+    rows = np.loadtxt(table, delimiter=",", skiprows=1)
+    expected = np.column_stack([samples.t, samples.q, samples.qd, samples.qdd])
+    np.testing.assert_allclose(rows, expected, rtol=1e-9, atol=1e-9)
+    assert {file.name for file in pictures.iterdir()} == {"joints.png", "path.png", "criterion.png"}
+
+
+def test_base_columns_only_and_a_warm_start(limits: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    run(*QUICK, "--limits", limits, "--json", first)
+    run(*QUICK, "--limits", limits, "--json", second, "--warm-start", first)
+    before, after = (json.loads(file.read_text()) for file in (first, second))
+    assert len(before["columns"]) == 36
+    assert after["value"] <= before["value"] + 1e-6
+
+
+def test_interrupt_ends_with_the_best_so_far(limits: Path, tmp_path: Path) -> None:
+    result = tmp_path / "out.json"
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt() -> None:
+        while signal.getsignal(signal.SIGINT) is before:  # until the command listens
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    run("--model", "ur10e", "--harmonics", 2, "--period", 8, "--time-budget", 600, "--limits", limits, "--json", result)
+    assert json.loads(result.read_text())["seconds"] < 300.0
+
+
+def test_says_what_binds(limits: Path) -> None:
+    limits.write_text(LIMITS.replace("floor = 0.05", "floor = 0.5"))
+    with pytest.raises(InfeasibleError, match="shoulder_pan_joint above the floor"):
+        run(*QUICK, "--limits", limits)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("start = [0, 0", "not a TOML file"),
+        ("velocity = [1, 1, 1, 1, 1, 1]", "start is missing"),
+        ("start = [0, 0]", "start: expected 6 numbers"),
+        ("start = [0, 0, 0, 0, 0, 'x']", "start: expected 6 numbers"),
+        ("start = [0, 0, 0, 0, 0, 0]\nspeed = [1, 1, 1, 1, 1, 1]", "unknown keys ['speed']"),
+        ("start = [0, 0, 0, 0, 0, 0]\nstart_deg = [0, 0, 0, 0, 0, 0]", "in rad and in degrees"),
+        ("start = [0, 0, 0, 0, 0, 0]\njerk = [1, 1, 1, 1, 1, 0]", "positive limit"),
+        ("start = [0, 0, 0, 0, 0, 0]\nfloor = 'low'", "floor: expected a number of metres"),
+        ("start = [0, 0, 0, 0, 0, 0]\nbox = [[0, 0, 0]]", "box: expected 2 x 3 numbers"),
+        ("start = [0, 0, 0, 0, 0, 0]\nradii = [0.1]", "radii: expected 7 numbers"),
+    ],
+)
+def test_bad_limits_files_are_refused_with_the_reason(text: str, message: str, limits: Path) -> None:
+    limits.write_text(text)
+    with pytest.raises(InputError) as refused:
+        run(*QUICK, "--limits", limits)
+    assert message in refused.value.detail
+    assert str(limits) in refused.value.detail
+
+
+def test_missing_files_are_refused(tmp_path: Path, limits: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        run(*QUICK, "--limits", tmp_path / "none.toml")
+    with pytest.raises(InputError, match="--warm-start: cannot read"):
+        run(*QUICK, "--limits", limits, "--warm-start", tmp_path / "none.json")
+
+
+def test_degrees_and_radians_mean_the_same() -> None:
+    degrees = limits_from_document(tomllib.loads(LIMITS), 6)
+    document = tomllib.loads(LIMITS)
+    for key in ("position_lower", "position_upper", "start"):
+        document[key] = np.deg2rad(document.pop(f"{key}_deg")).tolist()
+    radians = limits_from_document(document, 6)
+    np.testing.assert_array_equal(degrees.start, radians.start)
+    np.testing.assert_array_equal(degrees.joints.position_lower, radians.joints.position_lower)
+    assert np.all(np.isinf(radians.joints.jerk))
