@@ -76,8 +76,14 @@ class Load(WithoutMemory, Shaped):
     def unloaded(self) -> None:
         return None
 
+    def sliding(self, motion: JointMotion, joint: int, law: VelocityLaw, qd: Array) -> Array:
+        return self._scaled(motion, joint, np.sign(qd))
+
     def _at(self, motion: JointMotion, joint: int, qd: Array) -> Array:
-        torque, s = link_torque(motion, joint), np.tanh(qd / self.shape("width"))
+        return self._scaled(motion, joint, np.tanh(qd / self.shape("width")))
+
+    def _scaled(self, motion: JointMotion, joint: int, s: Array) -> Array:
+        torque = link_torque(motion, joint)
         columns = [np.abs(torque) * s]
         if self.squared:
             columns.append(torque**2 * s)

@@ -1,6 +1,7 @@
 """``--friction auto``: the composition that predicts best what it has not seen.
 
-Laws are compared first, then terms are added one by one as long as they lower the score. The score is that of
+Laws are compared first, then terms are added one by one as long as they lower the score, and laws that came
+close are compared again with these terms. The score is that of
 cross-validation, mean RMS over joints and folds while moving, never the error on what was estimated from.
 """
 
@@ -18,6 +19,8 @@ from core.pipelines.cross_validation import CrossValidation, Folds
 AUTO = "auto"
 _TERMS = ("load", "hysteresis", "warmup", "elasticity")
 """In the order of what they usually gain. Ripple is left out: nobody told the orders of the gears."""
+_CLOSE = 1.03
+"""Laws within this share of the best one's score are tried again with the terms that were found to help."""
 _WORTH = 0.995
 """A term has to lower the score below this share of what it is without."""
 
@@ -54,7 +57,7 @@ def select_friction(folds: Folds, estimator: Estimator, progress: Callable[[floa
     """
     tried: dict[str, CrossValidation | None] = {}
     table: list[Candidate] = []
-    expected = len(LAWS) + len(_TERMS) + 1
+    expected = len(LAWS) + len(_TERMS) + 2
 
     def score(friction: str) -> float:
         try:
@@ -76,10 +79,14 @@ def select_friction(folds: Folds, estimator: Estimator, progress: Callable[[floa
         if score(f"{law}{terms}+{term}") < _WORTH * best.mean:
             terms += f"+{term}"
             best = _known(tried, law + terms)
-    chosen = law + terms
-    if terms and score(laws[1] + terms) < best.mean:  # the law that came second alone may suit the terms better
-        chosen = laws[1] + terms
+    close = [other for other in laws[1:] if _close(tried[other], tried[law])] if terms else []
+    chosen = min([law, *close], key=lambda name: best.mean if name == law else score(name + terms)) + terms
     return Selection(chosen, _known(tried, chosen), tuple(table))
+
+
+def _close(other: CrossValidation | None, best: CrossValidation | None) -> bool:
+    """Return whether a law that lost alone may win together with terms."""
+    return other is not None and best is not None and other.mean < _CLOSE * best.mean
 
 
 def _score(folds: Folds, estimator: Estimator, friction: str) -> CrossValidation:

@@ -36,9 +36,12 @@ _RIDGE = 1e-10
 """Share of each normalised column that keeps nearly dependent ones harmless."""
 _NOMINAL = 1e-5
 """Weight of a shape's nominal value, which decides only where data do not tell."""
-_PASSES = 8
-_SETTLED = 2e-3
-"""Relative change of the load, and of shapes in their logarithm times ten, at which the iteration ends."""
+_PASSES = 5
+_LOAD_SETTLED = 2e-3
+_SHAPES_SETTLED = 0.05
+"""Relative changes of the load and of the shapes at which the iteration ends."""
+_WORTH = 1e-5
+"""Share of the cost that a shape has to save to be moved."""
 _SEED = 0
 _GRID = 8
 """Values of a shape, from the least to the largest, of which a first search takes the best to refine."""
@@ -188,7 +191,7 @@ class _Fit:
                 break
             after = [self.data.link_torque(at, base_parameters) for at in self.used]
             change = max(float(np.linalg.norm(a - b) / np.linalg.norm(a)) for a, b in zip(after, before, strict=True))
-            if max(change, 0.1 * moved) < _SETTLED:
+            if change < _LOAD_SETTLED and moved < _SHAPES_SETTLED:
                 break
         if progress is not None:
             progress(1.0)
@@ -261,11 +264,9 @@ class _Fit:
                 grid = np.linspace(start, stop, _GRID)
                 centre, reach = float(min(grid, key=trial)), float(grid[1] - grid[0])
             start, stop = max(start, centre - reach), min(stop, centre + reach)
-            best = minimize_scalar(
-                trial, bounds=(start, stop), method="bounded", options={"xatol": 0.03, "maxiter": 14}
-            )
+            best = minimize_scalar(trial, bounds=(start, stop), method="bounded", options={"xatol": 0.05, "maxiter": 9})
             present = trial(log(values[name]))
-            if best.fun < present:
+            if best.fun < (1.0 - _WORTH) * present:
                 values[name], cost = exp(float(best.x)), float(best.fun)
             else:
                 cost = present
