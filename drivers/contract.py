@@ -229,7 +229,13 @@ class RobotDriver(Protocol):
         ...
 
     def recover(self) -> None:
-        """Release a protective stop; raises `DriverError` in the controller's own words when refused."""
+        """Release a protective stop; returns when the controller has agreed to.
+
+        Raises
+        ------
+        DriverError
+            It refuses, in its own words, or is stopped by what cannot be released from here (``fault-persists``).
+        """
         ...
 
 

@@ -22,6 +22,7 @@ from drivers.contract import (
 
 PORT = 29999
 TIMEOUT = 2.0  # s, to connect and for every answer
+SAFE = ("NORMAL", "REDUCED")  # safety statuses in which the robot may move
 OLDEST_WITH_REMOTE_CONTROL = (5, 6)
 _RECEIVE_BYTES = 4096
 

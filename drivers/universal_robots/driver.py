@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from drivers.contract import ApproachSpeed, Capabilities
+from drivers.contract import ApproachSpeed, Capabilities, ProtectiveStop
 from drivers.trajectory import PlayableTrajectory
-from drivers.universal_robots.dashboard import Dashboard
+from drivers.universal_robots.dashboard import SAFE, Dashboard
 from drivers.universal_robots.motion import UrMotionPlayer
 from drivers.universal_robots.outputs import N_JOINTS
 from drivers.universal_robots.stream import RtdeStreamReader
@@ -35,8 +35,14 @@ class UniversalRobotsDriver:
 
     def recover(self) -> None:
         with Dashboard(self.host) as dashboard:
-            if dashboard.safety_status() == "PROTECTIVE_STOP":
+            safety = dashboard.safety_status()
+            if safety == "PROTECTIVE_STOP":
                 dashboard.unlock_protective_stop()
+            elif safety not in SAFE:
+                raise ProtectiveStop(
+                    f"{self.host}: the safety status is {safety}, which only somebody at the robot can release",
+                    code="fault-persists",
+                )
 
 
 create = UniversalRobotsDriver

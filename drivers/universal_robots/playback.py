@@ -25,7 +25,7 @@ from drivers.contract import (
     UnsupportedController,
 )
 from drivers.trajectory import PlayableTrajectory
-from drivers.universal_robots.dashboard import Dashboard
+from drivers.universal_robots.dashboard import SAFE, Dashboard
 from drivers.universal_robots.motion import MotionOrder
 from drivers.universal_robots.outputs import N_JOINTS
 
@@ -43,7 +43,6 @@ MOVE_START_TIMEOUT = 2.0  # s until an approach must have begun
 PROGRESS_PERIOD = 0.1  # s
 PRIORITY = 40  # of SCHED_FIFO
 SUPPORTED_MAJOR = 5  # of PolyScope; earlier ones lack remote control, later ones the dashboard server
-SAFE = ("NORMAL", "REDUCED")  # safety statuses in which the robot may move
 CONNECTION_LOST = "connection-lost"  # after which the client is not asked for anything any more
 VENDOR_ERRORS = (RuntimeError, ValueError)  # what the vendor's C++ exceptions arrive as
 

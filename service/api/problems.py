@@ -43,6 +43,8 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "too-many-streams": 429,
     "disk-full": 507,
     "body-too-large": 413,
+    "protective-stop": 409,
+    "fault-persists": 409,
 }
 """Codes whose status is not that of their class."""
 

@@ -62,6 +62,7 @@ class Host:
         source = driver.source()
         watch = SampleWatch(driver.capabilities.n_joints)
         self._source = source
+        self._watch = watch
         self._acquisition = Acquisition(
             source, ring, watch.update, lambda: loop.call_soon_threadsafe(self._changed.set)
         )
@@ -130,6 +131,7 @@ class Host:
     def _status(self) -> Report:
         acquisition, info, state = self._acquisition, self._acquisition.info, self._source.state
         age = acquisition.sample_age
+        safety = None if state is None else self._watch.safety_stop
         return Report(
             connection=acquisition.connection,
             reason=acquisition.reason,
@@ -147,6 +149,7 @@ class Host:
                 mode=state and state.robot_mode,
                 safety=state and state.safety_mode,
                 program_running=state and state.program_running,
+                stop=safety and safety.reason,
             ),
             motion=self._control.state,
             motion_id=self._control.motion_id,

@@ -50,6 +50,7 @@ class ControllerStatus(Message):
     """What the controller says about itself, in its manual's words.
 
     ``virtual``: whether it says that it moves no real robot; null when it does not tell.
+    ``stop``: why its safety system keeps the robot from moving, by the newest sample; null when it does not.
     """
 
     version: str | None = None
@@ -59,6 +60,7 @@ class ControllerStatus(Message):
     mode: str | None = None
     safety: str | None = None
     program_running: bool | None = None
+    stop: str | None = None
 
 
 class DeviceStatus(Message):

@@ -19,6 +19,7 @@ from drivers.contract import (
     MotionFinish,
     MotionPlayer,
     MotionRefused,
+    ProtectiveStop,
     RobotDriver,
     StopUnconfirmed,
 )
@@ -39,6 +40,7 @@ READY_TIMEOUT = 15.0  # s for the motion process to connect to the controller
 STOP_TIMEOUT = 1.5  # s for the motion process to stop the robot
 HALT_TIMEOUT = 1.0  # s for the controller to stop its program and so the motion process
 REST_TIMEOUT = 3.0  # s for the samples to show that the robot is at rest
+RELEASE_TIMEOUT = 3.0  # s for the samples to show that a stop was released
 TICK = 0.02  # s
 HELD_UP = 0.1  # s for a tick: this process itself paused, and has yet to look at what came meanwhile
 
@@ -301,8 +303,24 @@ class MotionControl:
             )
 
     async def recover(self) -> None:
-        """Release a protective stop; raises `DriverError`."""
+        """Release a protective stop; returns when samples show that nothing stops the robot any more.
+
+        Raises
+        ------
+        DriverError
+            ``fault-persists``, or why the controller refuses.
+        """
         await asyncio.to_thread(self._driver.recover)
+        released = time.monotonic()
+        while not self._watch.free_since(released):
+            if time.monotonic() - released > RELEASE_TIMEOUT:
+                safety = self._watch.safety_stop
+                raise ProtectiveStop(
+                    f"samples show no released robot within {RELEASE_TIMEOUT:g} s: "
+                    f"{self._acquisition.reason or (safety and safety.reason)}",
+                    code="fault-persists",
+                )
+            await asyncio.sleep(TICK)
 
     async def watch_over(self) -> None:
         """Stop the motion under way when the service, its authority or the samples are missing; endless."""
@@ -321,7 +339,7 @@ class MotionControl:
         if now - self._last_heartbeat > HEARTBEAT_LIMIT:
             return Cause("faulted", f"the service was silent for {HEARTBEAT_LIMIT} s", "heartbeat-lost")
         if self._authority_until is None or self._authority_until <= now:
-            return Cause("stopped", "the authority to move the robot has lapsed", "authority-lapsed")
+            return Cause("stopped", "the lease lapsed, and the authority to move the robot with it", "authority-lapsed")
         if self._run is not None and self._run.request.arming != self._arming:
             return Cause("stopped", "the permit for this motion was withdrawn", "permit-withdrawn")
         if self._acquisition.connection != "streaming":

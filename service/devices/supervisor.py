@@ -365,6 +365,7 @@ async def _done_within(seconds: float, answer: asyncio.Future[None] | None) -> b
     if answer is None:
         return False
     with contextlib.suppress(TimeoutError, HostGone):
-        await asyncio.wait_for(asyncio.shield(answer), seconds)
+        async with asyncio.timeout(seconds):  # `wait_for` of Python 3.11 swallows a cancellation on answer
+            await asyncio.shield(answer)
         return True
     return False

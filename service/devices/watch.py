@@ -69,6 +69,10 @@ class SampleWatch:
                 return Cause("faulted", reason, code, immediately=True)
         return None
 
+    def free_since(self, time: float) -> bool:
+        """True when samples that came after ``time`` (CLOCK_MONOTONIC, s) report no stop."""
+        return self._last_sample > time and self.safety_stop is None
+
     def guard(self, limit: NDArray[np.float64], on_cause: Callable[[Cause], object]) -> None:
         """Call ``on_cause`` (in the acquisition thread, once) when a joint's actual position leaves its
         target by more than ``limit`` (n,) rad, or the controller reports a stop.

@@ -1,7 +1,7 @@
 """Permit, lease and device of one robot brought together: who may move it, whether it may move, and stop.
 
 The guard keeps the three consistent while nobody asks: an arm belongs to the lease under which it was
-given, a motion does not outlive its lease, a device that reports a fault latches the permit. The device
+given, a motion does not outlive its lease, a device or controller that reports a fault latches the permit. The device
 host is told which arming is in force and until when the lease lasts, and enforces both by itself as well,
 should this process hang or die, or a stop overtake the motion that it should prevent.
 """
@@ -120,11 +120,12 @@ class MotionGuard:
         ------
         ConflictError
             ``motion-disabled``, ``lease-required``, ``lease-invalid``, ``robot-not-streaming``, or
-            ``permit-transition`` (faulted, moving, armed already).
+            ``permit-transition`` (faulted or stopped by its controller, moving, armed already).
         """
         self.permit.require_enabled()
         grant = self.lease.require(token)
         self._require_streaming()
+        self._adopt_fault()
         self.permit.arm()
         self._armed_by = grant.fencing
 
@@ -143,13 +144,14 @@ class MotionGuard:
             The controller refuses.
         """
         self.lease.require(token)
+        self._adopt_fault()
         self.permit.require_faulted()
         await self.device.reset_fault()
         deadline = time.monotonic() + RESET_SECONDS
-        while self.device.status.motion == "faulted":
+        while (fault := _fault(self.device.status)) is not None:
             if time.monotonic() > deadline:
                 raise ConflictError(
-                    f"{self.robot} still reports a fault: {self.device.status.reason or 'no reason given'}",
+                    f"{self.robot} still reports a fault: {fault}",
                     code="fault-persists",
                     robot=self.robot,
                 )
@@ -286,13 +288,17 @@ class MotionGuard:
             await asyncio.sleep(WATCH_SECONDS)
 
     async def _watch_once(self) -> None:
+        self._adopt_fault()
         status = self.device.status
-        state = self.permit.state
-        if status.motion == "faulted" and state is not PermitState.FAULTED:
-            self.permit.fault(_reason(status))
-        elif state is PermitState.ARMED and status.connection != "streaming":
+        if self.permit.state is PermitState.ARMED and status.connection != "streaming":
             self.permit.disarm(f"{self.robot} is {status.connection}: {_reason(status)}")
         await self._enforce_lease()
+
+    def _adopt_fault(self) -> None:
+        """FAULTED from any state while the device or its controller reports a fault, so that the permit is true."""
+        fault = _fault(self.device.status)
+        if fault is not None:
+            self.permit.fault(fault)
 
     async def _enforce_lease(self) -> None:
         grant = self.lease.current
@@ -309,6 +315,11 @@ class MotionGuard:
                 await self.stop(reason)
         finally:
             self.device.set_authority(self.lease.valid_until)
+
+
+def _fault(status: DeviceStatus) -> str | None:
+    """Return why the robot must not move before somebody has looked, if so."""
+    return _reason(status) if status.motion == "faulted" else status.controller.stop
 
 
 def _reason(status: DeviceStatus) -> str:

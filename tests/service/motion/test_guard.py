@@ -8,6 +8,7 @@ import pytest
 
 from drivers.contract import MotionRefused, StopUnconfirmed
 from service.devices import DeviceStatus
+from service.devices.messages import ControllerStatus
 from service.errors import ConflictError
 from service.motion import MotionGuard, PermitState
 from service.settings import RobotSettings
@@ -217,6 +218,34 @@ def test_a_device_fault_latches_until_the_device_has_recovered() -> None:
             await guard.reset(token)
             assert guard.permit.state is PermitState.DISARMED
             with pytest.raises(ConflictError, match="nothing to reset"):
+                await guard.reset(token)
+
+    asyncio.run(scenario())
+
+
+def test_a_stop_of_the_controller_faults_the_permit_from_any_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.motion.guard.RESET_SECONDS", 0.2)
+    stopped, free = ControllerStatus(stop="the controller reports an emergency stop"), ControllerStatus()
+
+    async def scenario() -> None:
+        async with guarded() as (guard, device):
+            token = (await guard.acquire_lease("bench", 30.0)).token
+            device.set(controller=stopped)
+            with pytest.raises(ConflictError, match=r"emergency stop.*reset the fault first") as refused:
+                guard.arm(token)  # before the guard has looked by itself
+            assert refused.value.code == "permit-transition"
+            assert guard.permit.state is PermitState.FAULTED
+            with pytest.raises(ConflictError, match="emergency stop") as refused:
+                await guard.reset(token)
+            assert refused.value.code == "fault-persists"
+            device.set(controller=free)
+            assert guard.permit.state is PermitState.FAULTED  # until somebody has looked
+            await guard.reset(token)
+            for ready in (lambda: None, lambda: guard.arm(token)):
+                ready()
+                device.set(controller=stopped)
+                await until(lambda: guard.permit.state is PermitState.FAULTED)
+                device.set(controller=free)
                 await guard.reset(token)
 
     asyncio.run(scenario())
