@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import platform
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # one core, like the peers; read when numpy is imported
+
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import dynamics
+from benchmarks import dynamics, estimation
 from benchmarks.comparison import Comparison
 
-BENCHMARKS = (dynamics.run,)
+BENCHMARKS = (dynamics.run, estimation.run)
 
 
 def _duration(seconds: float | None) -> str:

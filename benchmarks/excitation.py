@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import threadpool_limits
 
 from core.excitation.columns import ObservationColumns
 from core.excitation.criteria import ConditionNumber
@@ -68,7 +69,8 @@ def _gradient_costs() -> list[str]:
     problem = DesignProblem(columns, ConditionNumber(), members, limits, samples=120)
     x = np.random.default_rng(0).normal(0.0, 0.2, problem.shape)
     smoothing = Smoothing(20.0, 0.05, 1e-3)
-    value, reverse = _best(lambda: problem.information(x)), _best(lambda: problem.objective(x, smoothing))
+    with threadpool_limits(1, "blas"):
+        value, reverse = _best(lambda: problem.information(x)), _best(lambda: problem.objective(x, smoothing))
     return [
         f"criterion and gradient in {x.size} coefficients at 121 samples: {1e3 * reverse:.2f} ms in reverse mode; "
         f"by differences {1e3 * (x.size + 1) * value:.0f} ms for the information matrices alone"
