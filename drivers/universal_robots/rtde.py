@@ -134,6 +134,11 @@ class Decoder:
         self.recipe: Recipe | None = None
         self._rest = b""
 
+    @property
+    def incomplete(self) -> bytes:
+        """The beginning of a packet that has not come whole."""
+        return self._rest
+
     def feed(self, data: bytes) -> list[Packet]:
         """Take received bytes, return the packets they complete, in order.
 

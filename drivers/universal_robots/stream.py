@@ -30,6 +30,7 @@ from drivers.universal_robots.sequence import SequenceCounter
 
 CONNECT_TIMEOUT = 2.0  # s
 RECEIVE_BYTES = 1 << 18
+SHOWN_BYTES = 40  # of what was not understood
 VIRTUAL = "VIRTUAL"  # in the model's name of a controller that moves no real robot
 NEWEST_CB3 = 3  # CB3 controllers run at 125 Hz, e-Series (5 and newer) at 500 Hz
 
@@ -191,9 +192,12 @@ class RtdeStreamReader:
             raise self._lost(str(error)) from error
         deadline = time.monotonic() + CONNECT_TIMEOUT
         while True:
-            packets = self._receive(deadline)
+            try:
+                packets = self._receive(deadline)
+            except ConnectionLost as lost:
+                raise self._stranger() or lost from lost
             if packets is None:
-                raise DriverTimeout(
+                raise self._stranger() or DriverTimeout(
                     f"{self._where}: no answer to RTDE request '{chr(kind)}' within {CONNECT_TIMEOUT:g} s",
                     **self._context,
                 )
@@ -202,6 +206,16 @@ class RtdeStreamReader:
                     self._early = packets[index + 1 :]
                     return answer.payload
             self._note(packets)
+
+    def _stranger(self) -> DriverProtocolError | None:
+        """Return what to say of a peer that answered, but never a whole packet."""
+        said = self._decoder.incomplete
+        if not said:
+            return None
+        return self._protocol_error(
+            f"something answers, but not in RTDE: {said[:SHOWN_BYTES]!r}; check the address, and whether another "
+            "program has this port"
+        )
 
     def _receive(self, deadline: float) -> list[rtde.Packet] | None:
         """Return the packets completed by what arrives next; None at the deadline."""

@@ -16,6 +16,7 @@ from service.devices.messages import Connection
 STALE_AFTER = 0.2  # s without a sample
 RECONNECT_AFTER = 2.0  # s without a sample, on a connection that seems to be open
 FIRST_RETRY, LAST_RETRY = 0.1, 2.0  # s between attempts, doubling
+FINISH_TIMEOUT = 1.0  # s; a read ends sooner, connecting may take much longer
 PRIORITY = 30  # of SCHED_FIFO
 
 _log = logging.getLogger(__name__)
@@ -57,10 +58,13 @@ class Acquisition(threading.Thread):
         return None if self.last_sample is None else time.monotonic() - self.last_sample
 
     def finish(self) -> None:
-        """End the thread and wait for it."""
+        """End the thread and wait for it, but not for a controller that keeps it waiting while it connects.
+
+        It touches nothing after that: what it would stream, tell or try again, it does not any more.
+        """
         self._finish.set()
         if self.is_alive():
-            self.join()
+            self.join(FINISH_TIMEOUT)
 
     def run(self) -> None:
         self.realtime = _ask_for_priority()
@@ -89,6 +93,7 @@ class Acquisition(threading.Thread):
                 self._ring.push(block)
                 self._on_samples(block)
                 self._become("streaming", None)
+                self._take_notices()
             elif now - silent_since > RECONNECT_AFTER:
                 raise ConnectionLost(f"the controller has sent no sample for {now - silent_since:.1f} s")
             else:
@@ -96,7 +101,7 @@ class Acquisition(threading.Thread):
                 self._take_notices()
 
     def _become(self, connection: Connection, reason: str | None) -> None:
-        if (connection, reason) == (self.connection, self.reason):
+        if (connection, reason) == (self.connection, self.reason) or self._finish.is_set():
             return
         if connection != self.connection:
             _log.info("%s%s", connection, f": {reason}" if reason else "")

@@ -90,6 +90,10 @@ class HostLink:
         if not self._writer.is_closing():
             self._writer.write(line(message))
 
+    def kill(self) -> None:
+        """End the process at once; `messages` then ends too."""
+        self._process.kill()
+
     def call(self, make: Callable[[int], Message], failure: type[DriverError]) -> asyncio.Future[None]:
         """Send ``make(number)`` at once; the future is that of the answer to that number.
 

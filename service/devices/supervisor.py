@@ -99,7 +99,7 @@ class DeviceSupervisor:
         if task is None:
             return
         if self._link is not None:
-            self._link.send(Shutdown())
+            self._end_host(self._link)
         await task
         self._ring_path.unlink(missing_ok=True)
 
@@ -242,7 +242,7 @@ class DeviceSupervisor:
             link.send(self._configuration())
             self._update(connection="starting", reason="the device host is starting", pid=link.pid)
             if self._closing.is_set():
-                link.send(Shutdown())
+                self._end_host(link)
             async for message in link.messages():
                 self._take(message)
         finally:
@@ -250,6 +250,14 @@ class DeviceSupervisor:
             beat.cancel()
             how = await link.close()
         return how
+
+    @staticmethod
+    def _end_host(link: HostLink) -> None:
+        """End it in good order, or at once while it starts and cannot have moved anything."""
+        if link.heard:
+            link.send(Shutdown())
+        else:
+            link.kill()
 
     async def _rescue(self, how: str) -> None:
         """After the death of a host: report its motion as faulted, and see to it that the robot stops."""

@@ -193,6 +193,64 @@ def test_a_server_of_another_kind(controller: Start) -> None:
         RtdeStreamReader(host, 500.0).connect()
 
 
+@pytest.mark.parametrize("stays", [True, False], ids=["stays", "closes"])
+def test_a_server_that_answers_in_another_language(
+    controller: Start, monkeypatch: pytest.MonkeyPatch, stays: bool
+) -> None:
+    """What it says happens to look like the beginning of a long packet."""
+    monkeypatch.setattr("drivers.universal_robots.stream.CONNECT_TIMEOUT", 0.3)
+
+    def answer(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        if stays:
+            connection.recv(1)
+
+    host = controller(30004, answer)
+    with pytest.raises(
+        DriverProtocolError, match=rf"^{host}:30004: something answers, but not in RTDE: .*HTTP/1\.1 400"
+    ):
+        RtdeStreamReader(host, 500.0).connect()
+
+
+def test_a_server_that_never_stops_talking(controller: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets that are right and no answer; the wait for one is over in time all the same."""
+    monkeypatch.setattr("drivers.universal_robots.stream.CONNECT_TIMEOUT", 0.3)
+
+    def flood(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(packet("x", b"?") * 10)
+            time.sleep(0.001)
+
+    host = controller(30004, flood)
+    begun = time.monotonic()
+    with pytest.raises(DriverTimeout, match="no answer to RTDE request 'V'"):
+        RtdeStreamReader(host, 500.0).connect()
+    assert time.monotonic() - begun < 2.0
+
+
+@pytest.mark.parametrize(
+    ("junk", "error"),
+    [(b"\x00\x01junk", DriverProtocolError), (packet("U", b"\x07" * 50), DriverProtocolError), (b"", ConnectionLost)],
+    ids=["no-packet", "other-layout", "closes"],
+)
+def test_a_controller_that_goes_wrong_after_a_good_beginning(
+    controller: Start, junk: bytes, error: type[Exception]
+) -> None:
+    def talk(connection: socket.socket) -> None:
+        handshake(connection, ANSWERS)
+        connection.sendall(data_packet(100.0) + data_packet(100.002))
+        time.sleep(0.1)  # so that the samples come first
+        connection.sendall(junk)
+
+    host = controller(30004, talk)
+    with closing(RtdeStreamReader(host, 500.0)) as reader:
+        reader.connect()
+        assert read_count(reader, 2)["lost"].tolist() == [0, 0]
+        with pytest.raises(error, match=rf"^{host}:30004: "):
+            reader.read(2.0)
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
