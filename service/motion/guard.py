@@ -217,15 +217,20 @@ class MotionGuard:
     def _require_arming(self, arming: int | None) -> int:
         """Return ``arming`` if the permit is ARMED under it and its lease lasts."""
         grant = self.lease.current
-        armed = self.permit.state is PermitState.ARMED and self.permit.arming == arming
-        if arming is None or not armed or grant is None or grant.fencing != self._armed_by:
-            raise ConflictError(
-                f"the arming under which this motion of {self.robot} was asked for is no longer in force "
-                f"({self.permit.reason}); nothing was moved. Arm again and submit it again if it is still wanted",
-                code="arming-ended",
-                robot=self.robot,
-            )
-        return arming
+        if self.permit.state is not PermitState.ARMED:
+            why = self.permit.reason
+        elif arming is None or arming != self.permit.arming:
+            why = "it was disarmed, and armed again since"
+        elif grant is None or grant.fencing != self._armed_by:
+            why = "the lease has ended"
+        else:
+            return arming
+        raise ConflictError(
+            f"the arming under which this motion of {self.robot} was asked for is no longer in force ({why}); "
+            "nothing was moved. Arm again and submit it again if it is still wanted",
+            code="arming-ended",
+            robot=self.robot,
+        )
 
     def end_motion(self, reason: str) -> None:
         """MOVING or STOPPING -> DISARMED, the robot being at rest; a fault stays latched."""

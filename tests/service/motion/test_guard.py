@@ -140,7 +140,7 @@ def test_the_next_holder_inherits_neither_arm_nor_motion() -> None:
             assert second.fencing > first.fencing
             assert guard.permit.state is PermitState.DISARMED
             guard.arm(second.token)
-            with pytest.raises(ConflictError) as refused:
+            with pytest.raises(ConflictError, match="armed again since") as refused:
                 guard.begin_motion(arming, "the first one's motion")
             assert refused.value.code == "arming-ended"
             guard.begin_motion(guard.require_ready(second.token), "the second one's")
@@ -164,7 +164,7 @@ def test_a_motion_belongs_to_the_arming_under_which_it_was_asked_for() -> None:
                 guard.arm(token)
                 second = guard.require_ready(token)
                 assert second > first
-                with pytest.raises(ConflictError) as ended_before:
+                with pytest.raises(ConflictError, match="armed again since") as ended_before:
                     guard.begin_motion(first, "job 1")
                 assert ended_before.value.code == "arming-ended"
             with pytest.raises(ConflictError), guard.preparing(first, ended.append):
