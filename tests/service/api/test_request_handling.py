@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from core.errors import DynidError, InputError, MotionLimitError
-from drivers.contract import DriverUnreachable, MotionRefused
+from drivers.contract import DriverError, DriverUnreachable, MotionRefused
 from service.api.problems import install_problem_handlers, status_of
 from service.api.requests import BodyLimit, RequestContext
 from service.api.sse import Event, EventStream, Streams
@@ -171,6 +171,9 @@ def test_answers_are_counted(call: Any, counted: list[tuple[str, int]]) -> None:
         (StorageError("x"), 503),
         (DriverUnreachable("x"), 503),
         (MotionRefused("x", code="not-at-start"), 409),
+        (DriverError("x"), 502),
+        (DriverError("x", code="fault-persists"), 409),
+        (DriverError("x", code="protective-stop"), 409),
     ],
 )
 def test_status_follows_class_unless_the_code_has_its_own(error: DynidError, status: int) -> None:
