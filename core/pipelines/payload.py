@@ -171,21 +171,20 @@ def identify_payload(arm: Identification, loaded: Sequence[Recording], unloaded:
                 f"{recording.name}: it is of {recording.n_joints} joints, the arm has {arm.model.n_joints}",
                 code="joint-count-differs",
             )
-    visible = _visible_parameters(arm.model)
-    names = tuple(INERTIAL_NAMES[i] for i in visible.independent)
-    runs = [_LoadedRun(arm, segment, visible) for r in loaded for segment in _segments(arm, r)]
-    bare = [segment for r in unloaded for segment in _segments(arm, r)]
+    runs = PayloadRuns(arm, loaded, unloaded)
+    visible, names = runs.visible, runs.names
+    bare = bool(unloaded)
     known = len(arm.names)
     inflation = np.ones(arm.model.n_joints)
     coef = np.append(arm.parameters_, np.zeros(visible.count))
     for _ in range(_MAX_ITERATIONS):
-        observations = _observations(arm, runs, bare, names, coef)
+        observations = runs.observations(coef)
         prior = PriorLeastSquares(arm.parameters_, arm.covariance_, inflation)
         fitted = (WeightedLeastSquares() if bare else prior).fit_observations(observations)
         before, coef = coef, fitted.coef_
         change, size = np.linalg.norm(coef[known:] - before[known:]), np.linalg.norm(coef[known:])
         coloured = coloured_covariance(fitted, observations)
-        settled = bool(bare) or np.abs(inflation / coloured.inflation - 1.0).max() < _WORTH_SETTLED
+        settled = bare or np.abs(inflation / coloured.inflation - 1.0).max() < _WORTH_SETTLED
         inflation = coloured.inflation
         if settled and change < _SETTLED * size:
             break
@@ -205,10 +204,44 @@ def identify_payload(arm: Identification, loaded: Sequence[Recording], unloaded:
         covariance=full_covariance,
         identified=tuple(n for n in _identified(full, np.sqrt(np.diag(full_covariance)), names) if n not in mixed),
         relations=mixed,
-        rms_without=_rms([run.residual(np.append(arm.parameters_, 0.0 * found)) for run in runs]),
-        rms_with=_rms([run.residual(coef) for run in runs]),
+        rms_without=_rms([run.residual(np.append(arm.parameters_, 0.0 * found)) for run in runs.loaded]),
+        rms_with=_rms([run.residual(coef) for run in runs.loaded]),
         covariance_kind=coloured.kind,
     )
+
+
+class PayloadRuns:
+    """Prepared runs with and without a payload.
+
+    Attributes
+    ----------
+    visible : what any motion can show of a body on the last link.
+    names : (k,) of those parameters.
+    loaded : the runs with the payload.
+    """
+
+    def __init__(self, arm: Identification, loaded: Sequence[Recording], unloaded: Sequence[Recording]) -> None:
+        self._arm = arm
+        self.visible = _visible_parameters(arm.model)
+        self.names = tuple(INERTIAL_NAMES[i] for i in self.visible.independent)
+        self.loaded = [_LoadedRun(arm, segment, self.visible) for r in loaded for segment in _segments(arm, r)]
+        self._unloaded = [segment for r in unloaded for segment in _segments(arm, r)]
+
+    def observations(self, parameters: Array) -> Observations:
+        """Return all rows; friction is loaded by these parameters (p + k,), the arm's, then the payload's."""
+        arm = self._arm
+        base = parameters[: arm.base.count]
+
+        def blocks() -> Iterator[Block]:
+            for motion, run in enumerate(self.loaded):
+                for columns, effort in run.observations(parameters):
+                    yield Block(columns, effort, motion)
+            for motion, segment in enumerate(self._unloaded, start=len(self.loaded)):
+                for columns, effort in arm.torque_model.observations(segment, base):
+                    absent = np.zeros((*columns.shape[:2], len(self.names)))
+                    yield Block(np.concatenate([columns, absent], axis=2), effort, motion)
+
+        return Observations((*arm.names, *self.names), arm.model.n_joints, blocks)
 
 
 class _LoadedRun:
@@ -259,24 +292,6 @@ def _visible_parameters(chain: SerialChain) -> BaseParameters:
     links = 10 * chain.n_joints
     stacked = regressor[..., links - 10 : links].reshape(-1, 10)
     return reduce_columns(stacked, INERTIAL_NAMES, preferred=(INERTIAL_NAMES[:1], INERTIAL_NAMES[1:4]))
-
-
-def _observations(
-    arm: Identification, runs: Sequence[_LoadedRun], bare: Sequence[Segment], names: Sequence[str], parameters: Array
-) -> Observations:
-    """Return the rows of runs with and without the payload."""
-    base = parameters[: arm.base.count]
-
-    def blocks() -> Iterator[Block]:
-        for motion, run in enumerate(runs):
-            for columns, effort in run.observations(parameters):
-                yield Block(columns, effort, motion)
-        for motion, segment in enumerate(bare, start=len(runs)):
-            for columns, effort in arm.torque_model.observations(segment, base):
-                absent = np.zeros((*columns.shape[:2], len(names)))
-                yield Block(np.concatenate([columns, absent], axis=2), effort, motion)
-
-    return Observations((*arm.names, *names), arm.model.n_joints, blocks)
 
 
 def _identified(parameters: Array, std: Array, visible: Sequence[str]) -> Iterator[str]:

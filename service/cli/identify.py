@@ -50,7 +50,9 @@ def identify(
             "Absent: coulomb_viscous."
         ),
     ] = None,
-    estimator: Annotated[str, typer.Option(help="Estimator: ols, wls.")] = "wls",
+    estimator: Annotated[
+        str, typer.Option(help="Estimator: ols, wls, irls, huber, tls, iv, recursive, sequential, consistent.")
+    ] = "wls",
     cross_validate: Annotated[
         str | None,
         typer.Option(help="'recording': score by leaving out one training recording (or block of a single one)."),

@@ -11,6 +11,7 @@ import pytest
 from core.errors import IdentificationError, InputError
 from core.models.chain import INERTIAL_NAMES
 from core.pipelines.identification import Identification, identify
+from core.pipelines.paired_drive_gains import from_paired_runs
 from core.pipelines.payload import Payload, identify_payload
 from core.recordings import Recording, read
 
@@ -74,6 +75,25 @@ def test_an_empty_hand_weighs_nothing(pair):
     payload = identify_payload(arm, [empty])
     assert abs(payload.mass) < max(4.0 * payload.std[0], 0.02)
     assert any("not identified" in warning for warning in payload.warnings)
+
+
+def test_a_known_mass_tells_the_drive_gains(robot, pair):
+    """Nominal gains off by up to a quarter, and not alike."""
+    _, empty, loaded = pair
+    nominal = robot.gains * [1.25, 0.9, 1.1, 0.8, 1.05, 1.0]
+    arm = identify(robot.model, [empty], gains=nominal, friction="coulomb_viscous+load(1, width=0.02)")
+    found = from_paired_runs(arm, [loaded], [empty], {"m": GRIPPED[0]})
+    assert found.values == pytest.approx(robot.gains, rel=0.02)
+    assert np.all(np.abs(found.values - robot.gains) < 4.0 * found.std)
+    assert found.payload[0] == GRIPPED[0]
+    assert found.payload[1:4] == pytest.approx(GRIPPED[1:4], abs=0.02)
+    with pytest.raises(InputError, match="needs its mass m"):
+        from_paired_runs(arm, [loaded], [empty], {"mx": 1.0})
+    with pytest.raises(InputError, match="runs both with and without"):
+        from_paired_runs(arm, [loaded], [], {"m": 1.0})
+    by_torque = replace(arm, effort=replace(arm.effort, gains=None))
+    with pytest.raises(IdentificationError, match="identified from currents"):
+        from_paired_runs(by_torque, [loaded], [empty], {"m": 1.0})
 
 
 def test_what_cannot_be_is_refused(robot, pair):
