@@ -57,10 +57,9 @@ def _tournament(random: np.random.Generator, fitness: list[float]) -> int:
 def _fitness(referee: Search, x: Array) -> float:
     problem = referee.problem
     above, below = problem.linear.slacks(x)
-    rows = len(above) // max(1, round(len(above) / len(problem.limit_times)))
     held = [
-        bool(np.all(above[first : first + rows, j] > 0.0) and np.all(below[first : first + rows, j] > 0.0))
-        for first in range(0, len(above), max(rows, 1))
+        bool(np.all(above[part, j] > 0.0) and np.all(below[part, j] > 0.0))
+        for part in problem.linear.parts
         for j in range(x.shape[0])
     ]
     motion = problem.motion(x)

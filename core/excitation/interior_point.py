@@ -28,8 +28,9 @@ _HALVINGS = 20
 _TO_THE_LIMIT = 0.95
 
 STARTS = 4
-GAIN, LOSS, STRAYED = 0.995, 1.02, 1.06
-"""Ratios of criteria: what counts as a gain, what loss a step of the walk may bring, how far it may stray."""
+GAIN, LOSS, STRAYED = 0.005, 0.02, 0.06
+"""On the criterion's logarithmic scale: what counts as a gain, what loss a step of the walk may bring, and how far
+from the best it may stray."""
 HOPS = (0.03, 0.1, 0.2)
 """Sizes of hops, as shares of the spread of the coefficients."""
 
@@ -127,19 +128,20 @@ def search(referee: Search, warm: Sequence[Array] = ()) -> None:
             x = descend(problem, referee.random_start(), FROM_AFAR, referee.over)
         x = descend(problem, x, POLISH, referee.over)
         referee.offer(x)
-        place = min(place, (problem.value(x), x), key=lambda known: known[0])
+        place = min(place, (problem.figure(x), x), key=lambda known: known[0])
     stuck = False
     while not referee.over():
-        value, x = place
+        figure, x = place
         first = _hop(referee, x) if stuck else x
         x = descend(problem, first, POLISH, referee.over)
         referee.offer(x)
-        reached = problem.value(x)
-        stuck = reached > GAIN * value
-        if reached < LOSS * value:
+        reached = problem.figure(x)
+        stuck = reached > figure - GAIN
+        if reached < figure + LOSS:
             place = reached, x
-        if referee.best is not None and place[0] > STRAYED * referee.best_value:
-            place = problem.value(referee.best), referee.best
+        best = referee.best
+        if best is not None and place[0] > problem.figure(best) + STRAYED:
+            place = problem.figure(best), best
 
 
 def _hop(referee: Search, x: Array) -> Array:

@@ -27,12 +27,14 @@ class LinearLimits:
     ----------
     rows : (R, m) basis at every grid point of every limited derivative.
     offset, lower, upper : (R, n).
+    parts : where the rows of each limited derivative begin and end.
     """
 
     rows: Array
     offset: Array
     lower: Array
     upper: Array
+    parts: tuple[slice, ...] = ()
 
     @classmethod
     def of(cls, basis: Array, offset: Array, limits: JointLimits) -> LinearLimits:
@@ -40,19 +42,25 @@ class LinearLimits:
         symmetric = (limits.velocity, limits.acceleration, limits.jerk)
         bounds = [(limits.position_lower, limits.position_upper), *((-bound, bound) for bound in symmetric)]
         rows, offsets, lowers, uppers = [], [], [], []
+        parts: list[slice] = []
         for order, (lower, upper) in enumerate(bounds):
             if not (np.isfinite(lower).any() or np.isfinite(upper).any()):
                 continue
             size = np.abs(basis[order]).max(axis=1)
             free = size > _FIXED * size.max()
             rows.append(basis[order, free])
+            first = parts[-1].stop if parts else 0
+            parts.append(slice(first, first + len(rows[-1])))
             offsets.append(offset[order, free])
             shape = offsets[-1].shape
             lowers.append(np.broadcast_to(np.maximum(lower, -_UNREACHABLE), shape))
             uppers.append(np.broadcast_to(np.minimum(upper, _UNREACHABLE), shape))
         if not rows:
-            return cls(np.empty((0, basis.shape[2])), *(np.empty((0, offset.shape[2])) for _ in range(3)))
-        return cls(*(np.ascontiguousarray(np.concatenate(parts)) for parts in (rows, offsets, lowers, uppers)))
+            none = np.empty((0, offset.shape[2]))
+            return cls(np.empty((0, basis.shape[2])), none, none, none)
+        stacked = (np.ascontiguousarray(np.concatenate(blocks)) for blocks in (rows, offsets, lowers, uppers))
+        all_rows, all_offsets, all_lowers, all_uppers = stacked
+        return cls(all_rows, all_offsets, all_lowers, all_uppers, tuple(parts))
 
     def slacks(self, x: Array) -> tuple[Array, Array]:
         """Return the distances to the upper and to the lower limits, (R, n) each; all positive = feasible."""

@@ -14,7 +14,8 @@ from core.excitation.verification import Verifier, fine_samples, information
 
 Array = NDArray[np.float64]
 
-_WORTH_VERIFYING = 1.02
+_WORTH_VERIFYING = 0.02
+"""By how much the coarse grid may call a candidate worse than the best, on the logarithmic scale."""
 _FILL = (0.3, 0.9)
 _CONTRACTION = 0.8
 
@@ -91,7 +92,7 @@ class Search:
     def offer(self, x: Array) -> None:
         """Consider coefficients (n, m): verified, brought inside the limits if need be, kept if better."""
         self.candidates += 1
-        if self.problem.value(x) > _WORTH_VERIFYING * self.best_value:
+        if self.best is not None and self.problem.figure(x) > self.problem.figure(self.best) + _WORTH_VERIFYING:
             return
         repaired = self.verifier.repaired(x, self.centre)
         if repaired is None:
@@ -114,7 +115,9 @@ class Search:
         for j in range(x.shape[0]):
             alone = np.zeros_like(x)
             alone[j] = x[j]
-            x[j] *= self.random.uniform(*_FILL) * min(linear.largest_step(self.centre, alone), 1e3)
+            travel = float(np.abs(self.problem.basis[0] @ x[j]).max())
+            most = min(linear.largest_step(self.centre, alone), np.pi / travel)  # half a turn where nothing limits
+            x[j] *= self.random.uniform(*_FILL) * most
         return self.inwards(self.centre + x)
 
     def inwards(self, x: Array, towards: Array | None = None) -> Array:

@@ -82,9 +82,8 @@ def excite(
         seed=seed,
         segments=segments,
     )
+    _check_outputs(json_file, samples, plot, period * (segments if family == "fourier_segments" else 1))
     first = None if warm_start is None else _read_trajectory(warm_start)
-    if plot is not None:
-        _require_matplotlib()
     console = Console()
     with ExitStack() as stack:
         interrupted = stack.enter_context(_interrupt_as_flag())
@@ -129,10 +128,18 @@ def _read_trajectory(file: Path) -> Trajectory:
     return trajectory_from_definition(document.get("trajectory", document))
 
 
-def _require_matplotlib() -> None:
+def _check_outputs(json_file: Path | None, samples: Path | None, plot: Path | None, duration: float) -> None:
+    """Refuse before the search what could not be written after it."""
     from importlib.util import find_spec
 
-    if find_spec("matplotlib") is None:
+    from core.excitation.trajectory import uniform_grid
+
+    for option, file in (("--json", json_file), ("--samples", samples)):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise InputError(f"{option}: there is no folder {file.absolute().parent}")
+    if samples is not None:
+        uniform_grid(duration, SAMPLE_PERIOD)
+    if plot is not None and find_spec("matplotlib") is None:
         raise InputError(
             "--plot needs matplotlib; install it with: pip install 'dynid[plot]'", code="matplotlib-missing"
         )

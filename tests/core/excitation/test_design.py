@@ -251,3 +251,13 @@ def test_samples_at_1_khz_hold_what_the_definition_says(robot: SerialChain, tmp_
     samples = found.trajectory.sample(0.001)
     assert isinstance(samples, TrajectorySamples)
     assert samples.t.size == 10001
+
+
+def test_without_any_limit_the_search_ends_all_the_same(robot: SerialChain) -> None:
+    found = design(robot, DesignLimits(JointLimits.unlimited(6), START, START), replace(QUICK, max_candidates=1))
+    assert np.isfinite(found.value)
+
+
+def test_segments_take_no_other_way(robot: SerialChain, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="one after the other"):
+        design(robot, limits(tmp_path), replace(QUICK, family="fourier_segments", optimizer="slsqp"))

@@ -143,3 +143,10 @@ def test_degrees_and_radians_mean_the_same() -> None:
     np.testing.assert_array_equal(degrees.start, radians.start)
     np.testing.assert_array_equal(degrees.joints.position_lower, radians.joints.position_lower)
     assert np.all(np.isinf(radians.joints.jerk))
+
+
+def test_what_could_not_be_written_is_refused_before_the_search(limits: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        run(*QUICK, "--limits", limits, "--json", tmp_path / "none" / "out.json")
+    with pytest.raises(InputError, match="does not divide"):
+        run("--model", "ur10e", "--period", 7.00007, "--limits", limits, "--samples", tmp_path / "out.csv")
