@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ def run() -> Iterator[Comparison]:
         else:
             difference = float(np.abs(result - other()).max())
             yield Comparison(task, time, best_time(other, items=SAMPLES), peer, difference, how)
+    yield _figaroh(chain, states, ours[REGRESSOR])
     for state, time in zip(("cold", "warm"), _first_calls(), strict=True):
         yield Comparison(f"first calls, {state} cache", time, None, "", None, "all four, new process")
 
@@ -81,6 +84,28 @@ def _pinocchio(chain: SerialChain, states: np.ndarray, torque: np.ndarray) -> tu
         MASS: (masses, loop),
         FORWARD: (forward, batch),
     }
+
+
+def _figaroh(chain: SerialChain, states: np.ndarray, compute: Task) -> Comparison:
+    """Compare the regressor with that of figaroh, where it is installed: ``pip install figaroh``."""
+    time = best_time(compute, items=SAMPLES)
+    try:
+        from figaroh.tools.regressor import RegressorBuilder, RegressorConfig
+    except ImportError:
+        return Comparison(REGRESSOR, time, None, "figaroh (not installed)", None)
+    import pinocchio
+
+    model = _as_pinocchio(pinocchio, chain)
+    builder = RegressorBuilder(SimpleNamespace(model=model, data=model.createData()), RegressorConfig())
+    settings = {"act_idxv": list(range(chain.n_joints))}
+
+    def theirs() -> np.ndarray:
+        return np.asarray(builder.build_basic_regressor(*states, settings))
+
+    joint_by_joint = theirs().reshape(chain.n_joints, SAMPLES, -1).transpose(1, 0, 2)
+    difference = float(np.abs(compute() - joint_by_joint).max())
+    other = best_time(theirs, items=SAMPLES, repeats=3)
+    return Comparison(REGRESSOR, time, other, f"figaroh {version('figaroh')}", difference, "its own loop")
 
 
 def _as_pinocchio(pinocchio: Any, chain: SerialChain) -> Any:
