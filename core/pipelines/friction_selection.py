@@ -1,13 +1,13 @@
 """``--friction auto``: the composition that predicts best what it has not seen.
 
-Laws are compared first, then terms are added one by one as long as they lower the score, and laws that came
-close are compared again with these terms. The score is that of
+Laws are compared first, then terms are added one by one as long as they lower the score. Laws that came close
+are compared again with the first terms, since what a law misses alone may be the terms' part. The score is that of
 cross-validation, mean RMS over joints and folds while moving, never the error on what was estimated from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +17,12 @@ from core.friction import LAWS, friction_model
 from core.pipelines.cross_validation import CrossValidation, Folds
 
 AUTO = "auto"
-_TERMS = ("load", "hysteresis", "warmup", "elasticity")
-"""In the order of what they usually gain. Ripple is left out: nobody told the orders of the gears."""
+_FIRST, _SECOND, _LAST = ("load", "hysteresis"), ("warmup",), ("elasticity",)
+"""Terms in the order of what they usually gain. Ripple is left out: nobody told the orders of the gears."""
+_EXPECTED = 16
+"""Compositions that are usually tried."""
 _CLOSE = 1.03
-"""Laws within this share of the best one's score are tried again with the terms that were found to help."""
+"""Laws within this share of the best one's score are tried again with terms."""
 _WORTH = 0.995
 """A term has to lower the score below this share of what it is without."""
 
@@ -55,51 +57,54 @@ def select_friction(folds: Folds, estimator: Estimator, progress: Callable[[floa
     IdentificationError
         No composition can be estimated from these data.
     """
-    tried: dict[str, CrossValidation | None] = {}
-    table: list[Candidate] = []
-    expected = len(LAWS) + len(_TERMS) + 2
-
-    def score(friction: str) -> float:
-        try:
-            scores = _score(folds, estimator, friction)
-        except IdentificationError as error:
-            tried[friction] = None
-            table.append(Candidate(friction, None, error.detail))
-        else:
-            tried[friction] = scores
-            table.append(Candidate(friction, scores.mean))
-        if progress is not None:
-            progress(min(1.0, len(table) / expected))
-        return table[-1].score or float("inf")
-
-    laws = sorted(LAWS, key=score)
-    law, terms = laws[0], ""
-    best = _known(tried, law)
-    for term in _TERMS:
-        if score(f"{law}{terms}+{term}") < _WORTH * best.mean:
-            terms += f"+{term}"
-            best = _known(tried, law + terms)
-    close = [other for other in laws[1:] if _close(tried[other], tried[law])] if terms else []
-    chosen = min([law, *close], key=lambda name: best.mean if name == law else score(name + terms)) + terms
-    return Selection(chosen, _known(tried, chosen), tuple(table))
-
-
-def _close(other: CrossValidation | None, best: CrossValidation | None) -> bool:
-    """Return whether a law that lost alone may win together with terms."""
-    return other is not None and best is not None and other.mean < _CLOSE * best.mean
-
-
-def _score(folds: Folds, estimator: Estimator, friction: str) -> CrossValidation:
-    model = replace(folds.model, friction=friction_model(friction, folds.model.chain.n_joints))
-    return folds.score(model, estimator, folds.start(model.friction))
-
-
-def _known(tried: dict[str, CrossValidation | None], friction: str) -> CrossValidation:
-    scores = tried[friction]
+    search = _Search(folds, estimator, progress)
+    laws = sorted(LAWS, key=search.score)
+    first = search.extended(laws[0], _FIRST)
+    terms = first.removeprefix(laws[0])
+    close = [law for law in laws if search.score(law) < _CLOSE * search.score(laws[0])]
+    contenders = [search.extended(law + terms, _SECOND) for law in (close if terms else laws[:1])]
+    chosen = search.extended(min([first, *contenders], key=search.score), _LAST)
+    scores = search.tried[chosen]
     if scores is None:
         raise IdentificationError(
             "no composition of friction can be estimated from all folds of these data; record more, and more varied "
             "motion, or name a composition",
             code="friction-undetermined",
         )
-    return scores
+    return Selection(chosen, scores, tuple(search.table))
+
+
+class _Search:
+    """Scores of compositions, each found once."""
+
+    def __init__(self, folds: Folds, estimator: Estimator, progress: Callable[[float], None] | None) -> None:
+        self.folds, self.estimator, self.progress = folds, estimator, progress
+        self.tried: dict[str, CrossValidation | None] = {}
+        self.table: list[Candidate] = []
+
+    def score(self, friction: str) -> float:
+        if friction not in self.tried:
+            self._try(friction)
+        scores = self.tried[friction]
+        return float("inf") if scores is None else scores.mean
+
+    def extended(self, friction: str, terms: Sequence[str]) -> str:
+        """Return the composition with those of ``terms``, one after the other, that are worth it."""
+        for term in terms:
+            longer = f"{friction}+{term}"
+            if self.score(longer) < _WORTH * self.score(friction):
+                friction = longer
+        return friction
+
+    def _try(self, friction: str) -> None:
+        model = replace(self.folds.model, friction=friction_model(friction, self.folds.model.chain.n_joints))
+        try:
+            scores = self.folds.score(model, self.estimator, self.folds.start(model.friction))
+        except IdentificationError as error:
+            self.tried[friction] = None
+            self.table.append(Candidate(friction, None, error.detail))
+        else:
+            self.tried[friction] = scores
+            self.table.append(Candidate(friction, scores.mean))
+        if self.progress is not None:
+            self.progress(min(1.0, len(self.table) / _EXPECTED))

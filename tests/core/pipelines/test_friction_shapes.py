@@ -150,7 +150,7 @@ def test_a_single_recording_is_scored_block_by_block(arm):
 def test_auto_prefers_what_predicts_best(arm):
     """With Coulomb, viscous and load friction, more terms gain nothing on what was left out."""
     parameters = (3.0, 5.0, 0.2, 0.1)
-    train = [record(arm, "coulomb_viscous+load(1, width=0.02)", parameters, seed, seconds=15.0) for seed in (1, 2)]
+    train = [record(arm, "coulomb_viscous+load(1, width=0.02)", parameters, seed, seconds=8.0) for seed in (1, 2)]
     result = identify(arm, train, friction="auto")
     assert all("load(2)" in text and "warmup" not in text for text in result.friction.composition)
     table = result.summary()["friction_selection"]
