@@ -21,6 +21,7 @@ from core.pipelines.effort import Effort, choose_effort
 from core.pipelines.estimation import Progress, TrainingData, compared, estimate, phase_reporter, report
 from core.pipelines.friction_selection import AUTO, select_friction
 from core.pipelines.friction_shapes import FittedFriction, FrictionData
+from core.pipelines.held_out import check_held_out
 from core.pipelines.provenance import software_versions
 from core.pipelines.stops import JoltedStop, find_jolted_stops, without_stop
 from core.pipelines.torque_model import TorqueModel
@@ -324,7 +325,7 @@ def identify(
     IdentificationError
         The data do not determine the parameters; the detail names which, or which joint stands still.
     InputError
-        A name or a shape is wrong.
+        A name or a shape is wrong, or the recordings share samples.
     """
     settings = signals or SignalSettings()
     _check_choices(stop_margin)
@@ -334,6 +335,7 @@ def identify(
     chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
     if not train:
         raise InputError("there is no recording to estimate from", code="recordings-missing")
+    check_held_out(train, validate)
     train, validate = ([_for_joints_of(model, recording) for recording in group] for group in (train, validate))
     effort = choose_effort(model, train, gains)
     data, accounts, jolted = _training_data(

@@ -22,7 +22,8 @@ SHARES: Mapping[str, tuple[float, float]] = {
     "preparing signals": (0.0, 0.1),
     "choosing friction": (0.1, 0.2),
     "fitting friction": (0.3, 0.2),
-    "reading motion": (0.5, 0.4),
+    "cross-validating": (0.5, 0.1),
+    "reading motion": (0.6, 0.3),
     "estimating": (0.9, 0.1),
     "validating": (0.0, 1.0),
 }
@@ -79,6 +80,7 @@ def identify_recordings(
     sources: Sequence[RecordingSource],
     gains: str | Sequence[float] | None,
     friction: str | list[str],
+    cross_validate: bool,
     estimator: str,
     signals: dict[str, Any],
 ) -> IdentifiedModel:
@@ -92,6 +94,7 @@ def identify_recordings(
         read_all(sources),
         gains=gains,
         friction=friction,
+        cross_validate=cross_validate,
         estimator=estimator,
         signals=SignalSettings.from_document(signals),
         progress=_reporter(channel),

@@ -59,7 +59,7 @@ class PlayResult(_Model):
     outcome: Literal["completed", "stopped", "faulted"]
     reason: str
     cycles: Annotated[int, Field(description="Set-points sent.")]
-    late_cycles: Annotated[int, Field(description="Set-points sent after their cycle had passed.")]
+    late_cycles: Annotated[int, Field(description="Cycles that passed without a set-point; the path waits for them.")]
     max_tracking_error: Annotated[
         list[float], Field(description="Largest |target - actual| per joint, rad; empty if it never began.")
     ]
@@ -183,8 +183,12 @@ class IdentifyRequest(_Model):
     ]
     friction: Annotated[
         str | Annotated[list[str], Field(min_length=1, max_length=64)],
-        Field(description="`law+term+...` for all joints, or one such text per joint."),
+        Field(
+            description="`law+term+...` for all joints, or one such text per joint; `auto`: what predicts left-out "
+            "recordings best."
+        ),
     ] = "coulomb_viscous"
+    cross_validate: Annotated[bool, Field(description="Score the result on recordings left out in turn.")] = False
     estimator: str = "wls"
     rotor_inertia: Annotated[bool, Field(description="Identify reflected rotor inertias too.")] = False
     signals: SignalRequest = SignalRequest()

@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 
 from core.estimators import make_estimator
 from core.friction import friction_model
+from core.pipelines.friction_selection import AUTO
 from service.jobs.computations import IdentifiedModel, identify_recordings
 from service.jobs.context import JobContext, Kind
 from service.jobs.kinds.references import recordings_of, sources_of
@@ -16,7 +17,8 @@ TIME_LIMIT = 1800.0
 
 
 def check(session: Session, request: IdentifyRequest) -> None:
-    friction_model(request.friction, n_joints=1)  # refuse an unknown name now, not when the job runs
+    if request.friction != AUTO:
+        friction_model(request.friction, n_joints=1)  # refuse an unknown name now, not when the job runs
     make_estimator(request.estimator)
     recordings_of(session, request.recordings, request.robot)
 
@@ -32,6 +34,7 @@ async def run(context: JobContext, request: IdentifyRequest) -> IdentifyResult:
         sources=sources_of(context.settings.data_dir, rows),
         gains=robot.drive_gains if request.gains == "configured" else request.gains,
         friction=request.friction,
+        cross_validate=request.cross_validate,
         estimator=request.estimator,
         signals=request.signals.model_dump(exclude_none=True),
     )
