@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from core.errors import InputError, RecordingError
 from core.recordings.column_map import ColumnMap
 from core.recordings.recording import Recording
 
@@ -115,7 +115,12 @@ def read(
             code="recording-format-unknown",
             format=format,
         )
-    return _READERS[format](Path(path), rows, ColumnMap.of(columns), repair)
+    file = Path(path)
+    if file.exists() and not (file.is_file() or file.is_dir()):  # a pipe or a device may never end
+        raise RecordingError(
+            f"{file} is neither a file nor a folder; copy what it gives into a file first", code="recording-not-a-file"
+        )
+    return _READERS[format](file, rows, ColumnMap.of(columns), repair)
 
 
 def write(recording: Recording, path: str | Path, format: str, *, overwrite: bool = False) -> None:

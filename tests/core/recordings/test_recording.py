@@ -1,15 +1,17 @@
-"""Recordings in memory: optional velocity, named joints."""
+"""Recordings in memory: optional velocity, named joints; what is no file."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from core.errors import RecordingError
 from core.pipelines.identification import identify
-from core.recordings import Recording
+from core.recordings import Recording, read
 from core.signals import SignalSettings, prepare
 
 T = np.arange(600) / 100.0
@@ -62,3 +64,11 @@ def test_shuffled_joints_give_the_same_identification(robot):
     first, second = (identify(robot.model, [r], [r], gains=robot.gains) for r in (recording, shuffled))
     assert np.array_equal(first.parameters_, second.parameters_)
     assert second.validation is not None
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(RecordingError, match="neither a file nor a folder"):
+        read(pipe, "ur-log")
