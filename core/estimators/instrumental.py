@@ -26,15 +26,18 @@ _WEAK = 1e-12
 
 
 class InstrumentalVariable(Estimator):
-    """Joint-weighted instrumental variable estimate, its instruments simulated anew until it settles.
+    """Joint-weighted instrumental variable estimate.
 
     Parameters
     ----------
+    simulations : how often the instruments are simulated anew with a better estimate. Any motion without the
+        measurement's noise makes the estimate consistent, a better one only more precise, so few will do.
     tolerance : change of the parameters, in standard deviations, at which they count as settled.
     max_iterations : IdentificationError after as many.
     """
 
-    def __init__(self, tolerance: float = 1e-2, max_iterations: int = 20) -> None:
+    def __init__(self, simulations: int = 2, tolerance: float = 1e-2, max_iterations: int = 20) -> None:
+        self.simulations = simulations
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
@@ -49,9 +52,12 @@ class InstrumentalVariable(Estimator):
         coef, weights = start.coef_, start.weights_
         deviation = np.maximum(np.sqrt(np.diag(start.covariance_)), np.finfo(float).tiny)
         size = np.linalg.norm(factors.stacked(weights)[0], axis=0)
+        self._simulated_with = coef
         for iteration in range(1, self.max_iterations + 1):
             self.n_iter_ = iteration
-            cross, right, own = self._products(observations, coef, weights)
+            if iteration <= self.simulations:
+                self._simulated_with = coef
+            cross, right, own = self._products(observations, self._simulated_with, weights)
             scaled = cross / size / size[:, None]
             if np.linalg.cond(scaled) * _WEAK > 1.0:
                 raise IdentificationError(
@@ -61,7 +67,6 @@ class InstrumentalVariable(Estimator):
             inverse = np.linalg.inv(scaled) / size / size[:, None]
             solution = inverse @ right
             change = float(np.max(np.abs(solution - coef) / deviation))
-            self._simulated_with = coef
             coef = solution
             if change < self.tolerance:
                 break

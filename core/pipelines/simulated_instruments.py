@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from core.dynamics.chain_arrays import ChainArrays, Workspace, make_workspace
 from core.dynamics.kernels import forward_dynamics_one, rnea_one
-from core.dynamics.physical_consistency import completed_prior
 from core.errors import IdentificationError
+from core.estimators import ParameterStructure, consistent_parameters
+from core.estimators.joint_factors import r_factor
 from core.models import SerialChain
 from core.pipelines.torque_model import TorqueModel
 from core.recordings.recording import Recording
@@ -29,10 +30,13 @@ from core.signals.motion import JointMotion
 
 Array = NDArray[np.float64]
 
-_BANDWIDTH = 2.0 * np.pi * 10.0
-"""rad/s, of the simulated controller: within what robot controllers have."""
-_STEP = 0.0025
+_BANDWIDTH = 2.0 * np.pi * 30.0
+"""rad/s, of the simulated controller: stiff enough that friction moves it by no more than it does a real one."""
+_STEP = 0.001
 """s, longest step of the simulation."""
+_STATES = 500
+_TORQUE_ERROR = 0.1
+"""N·m (N); how well the simulated robot's torque has to fit, against its prior, on so many states."""
 _LOST = 0.5
 """rad (m); a simulated robot this far from its reference has lost it."""
 _SMOOTHED = 0.5
@@ -64,28 +68,17 @@ class SimulatedInstruments:
     def _references(self) -> list[JointMotion]:
         return list(_references(self._recordings, self._segments, self._settings))
 
-    @cached_property
-    def _nominal(self) -> SerialChain:
-        chain = self._model.chain
-        return replace(chain, inertial_parameters=completed_prior(chain)[0])
-
     def __call__(self, parameters: Array) -> Iterator[Array]:
         base = self._model.base
-        standard = base.standard(parameters[: base.count], self._nominal.parameters)
-        robot = self._nominal.arrays._replace(
-            inertial_parameters=np.ascontiguousarray(standard[: 10 * self._nominal.n_joints].reshape(-1, 10)),
-            rotor_inertia=np.zeros(self._nominal.n_joints)
-            if self._nominal.rotor_inertia is None
-            else standard[10 * self._nominal.n_joints :].copy(),
-        )
+        robot = self._robot(parameters[: base.count])
         for segment, reference in zip(self._segments, self._references, strict=True):
             loaded = self._model.loaded(reference, parameters[: base.count])
             friction = self._model.friction.torque(loaded, parameters[base.count :], smooth=True)
             q, qd, qdd = (np.zeros_like(reference.q) for _ in range(3))
             steps = int(np.ceil(reference.period / _STEP))
             lost = _simulate(
-                robot, reference.q, reference.qd, reference.qdd, friction, reference.period / steps, steps,
-                _BANDWIDTH, _LOST, make_workspace(self._nominal.n_joints), q, qd, qdd,
+                robot.arrays, reference.q, reference.qd, reference.qdd, friction, reference.period / steps, steps,
+                _BANDWIDTH, _LOST, make_workspace(robot.n_joints), q, qd, qdd,
             )  # fmt: skip
             if lost >= 0:
                 raise IdentificationError(
@@ -97,6 +90,16 @@ class SimulatedInstruments:
             simulated = replace(segment, motion=JointMotion(reference.period, q, qd, qdd))
             for columns, _ in self._model.observations(simulated, parameters[: base.count]):
                 yield columns
+
+    def _robot(self, base_parameters: Array) -> SerialChain:
+        """Return the robot that can be, and so be simulated, whose torque is nearest on the references."""
+        model = self._model
+        count = max(1, sum(reference.n_samples for reference in self._references) // _STATES)
+        states = [(r.q[::count], r.qd[::count], r.qdd[::count]) for r in self._references]
+        rows = np.concatenate([model.base.columns(model.chain.regressor(*state)) for state in states])
+        matrix = r_factor(rows.reshape(-1, model.base.count)) / _TORQUE_ERROR
+        structure = ParameterStructure(model.chain, model.base, model.base.base_names)
+        return consistent_parameters(structure, matrix, matrix @ base_parameters).chain
 
 
 def _references(
