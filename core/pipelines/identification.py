@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics.base_parameters import BaseParameters, reduce_to_base
-from core.errors import IdentificationError, InputError
+from core.errors import InputError
 from core.estimators import ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
 from core.estimators.essential import EssentialParameters, essential_parameters
 from core.estimators.identifiability import undetermined
@@ -23,10 +23,11 @@ from core.pipelines.friction_selection import AUTO, select_friction
 from core.pipelines.friction_shapes import FittedFriction, FrictionData
 from core.pipelines.held_out import check_held_out
 from core.pipelines.provenance import software_versions
-from core.pipelines.stops import JoltedStop, find_jolted_stops, without_stop
+from core.pipelines.stops import JoltedStop
 from core.pipelines.torque_model import TorqueModel
+from core.pipelines.training import check_motion, for_joints_of, prepared, training_data
 from core.recordings.recording import Recording
-from core.signals import Preparation, Segment, SignalSettings, cut_before_stop, prepare
+from core.signals import SignalSettings
 from core.signals.motion import JointMotion
 from core.validation import ValidationReport, Verdict, judge, torque_sensitivity, validation_report
 from core.validation.verdict import MAX_CONDITION_NUMBER
@@ -189,7 +190,7 @@ class Identification:
         for i, recording in enumerate(recordings):
             motions += [
                 compared(segment, self.torque_model, self.parameters_, self.moving_threshold)
-                for segment in _prepared(recording, self.model, self.effort, self.signals).segments
+                for segment in prepared(recording, self.model, self.effort, self.signals).segments
             ]
             report(progress, "validating", (i + 1) / len(recordings))
         return validation_report(motions)
@@ -336,12 +337,12 @@ def identify(
     if not train:
         raise InputError("there is no recording to estimate from", code="recordings-missing")
     check_held_out(train, validate)
-    train, validate = ([_for_joints_of(model, recording) for recording in group] for group in (train, validate))
+    train, validate = ([for_joints_of(model, recording) for recording in group] for group in (train, validate))
     effort = choose_effort(model, train, gains)
-    data, accounts, jolted = _training_data(
+    data, accounts, jolted = training_data(
         torque_model, train, effort, settings, stop_margin, moving_threshold, progress
     )
-    _check_motion(data.all_segments, model, moving_threshold)
+    check_motion(data.all_segments, model, moving_threshold)
     folds = Folds(torque_model, data, moving_threshold) if automatic or cross_validate else None
     selection, scores = None, None
     if automatic and folds is not None:
@@ -399,32 +400,6 @@ def identify(
     return replace(result, validation=result.validate(validate, progress))
 
 
-def _training_data(
-    model: TorqueModel,
-    recordings: Sequence[Recording],
-    effort: Effort,
-    settings: SignalSettings,
-    stop_margin: float | Literal["auto"],
-    moving_threshold: float,
-    progress: Progress | None,
-) -> tuple[TrainingData, list[dict[str, Any]], list[JoltedStop]]:
-    """Return prepared recordings, accounts of it, and those whose end had to be left out."""
-    if stop_margin != "auto" and stop_margin > 0.0:
-        recordings = [cut_before_stop(r, stop_margin, moving_threshold=moving_threshold) for r in recordings]
-    preparations = []
-    for i, recording in enumerate(recordings):
-        preparations.append(_prepared(recording, model.chain, effort, settings))
-        report(progress, "preparing signals", (i + 1) / len(recordings))
-    data = TrainingData(recordings, [p.segments for p in preparations], settings)
-    jolted = find_jolted_stops(model.chain, model.base, data, moving_threshold) if stop_margin == "auto" else []
-    if jolted:
-        by_name = {stop.recording: stop for stop in jolted}
-        recordings = [without_stop(r, by_name[r.name]) if r.name in by_name else r for r in recordings]
-        preparations = [_prepared(recording, model.chain, effort, settings) for recording in recordings]
-        data = TrainingData(recordings, [p.segments for p in preparations], settings)
-    return data, [p.account for p in preparations], jolted
-
-
 def _fitted_friction(
     model: TorqueModel, data: TrainingData, progress: Callable[[float], None]
 ) -> FittedFriction | None:
@@ -437,34 +412,6 @@ def _fitted_friction(
 def _check_choices(stop_margin: float | Literal["auto"]) -> None:
     if stop_margin != "auto" and not (isinstance(stop_margin, int | float) and 0.0 <= stop_margin < np.inf):
         raise InputError(f"stop_margin must be auto or seconds, got {stop_margin!r}", code="stop-margin-invalid")
-
-
-def _prepared(recording: Recording, model: SerialChain, effort: Effort, settings: SignalSettings) -> Preparation:
-    recording = _for_joints_of(model, recording)
-    return prepare(recording, effort.of(recording), settings)
-
-
-def _for_joints_of(model: SerialChain, recording: Recording) -> Recording:
-    """Return the recording with its joints in the model's order, by name where the file names them."""
-    recording = recording.for_joints(model.joint_names)
-    if recording.n_joints != model.n_joints:
-        raise InputError(
-            f"{recording.name}: it is of {recording.n_joints} joints, {model.name} has {model.n_joints}",
-            code="joint-count-differs",
-        )
-    return recording
-
-
-def _check_motion(segments: Sequence[Segment], model: SerialChain, moving_threshold: float) -> None:
-    fastest = np.max([np.abs(s.motion.qd[s.rows]).max(axis=0) for s in segments], axis=0)
-    still = [model.joint_names[j] for j in np.flatnonzero(fastest <= moving_threshold)]
-    if still:
-        raise IdentificationError(
-            f"{', '.join(still)} never move faster than {moving_threshold:g} rad/s (m/s) in the training data, "
-            "so neither friction nor inertia of theirs can be estimated; let every joint move",
-            code="too-little-motion",
-            joints=still,
-        )
 
 
 def _limits_of(consistent: Mapping[str, Any]) -> list[str]:

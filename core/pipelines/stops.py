@@ -57,19 +57,20 @@ class JoltedStop:
 
 def find_jolted_stops(
     chain: SerialChain, base: BaseParameters, data: TrainingData, moving_threshold: float
-) -> list[JoltedStop]:
-    """Return the recordings that end at rest after a jolt.
+) -> list[JoltedStop | None]:
+    """Return, recording by recording, whether it ends at rest after a jolt.
 
     Judged by the residual of a plain estimate (Coulomb and viscous friction) in the last 0.25 s of the motion.
     """
     last = [segments[-1] for segments in data.segments]
     stops = [_stop(segment, moving_threshold) for segment in last]
     if all(stop is None for stop in stops):
-        return []
+        return [None] * len(stops)
     plain = TorqueModel(chain, base, friction_model("coulomb_viscous", chain.n_joints))
     parameters = estimate(plain, data, OrdinaryLeastSquares(), None).estimator.coef_
-    found = []
+    found: list[JoltedStop | None] = []
     for recording, segment, stop in zip(data.recordings, last, stops, strict=True):
+        found.append(None)
         if stop is None:
             continue
         residual = segment.effort[segment.rows] - plain.predict(segment, parameters)
@@ -81,7 +82,7 @@ def find_jolted_stops(
             kept = int(np.searchsorted(recording.t, stop - STOP_MARGIN, side="right"))
             jolt = float(segment.times[ending[row]])
             left_out = int(recording.t.size) - kept
-            found.append(JoltedStop(recording.name, int(joint) + 1, jolt, float(size.max()), stop, left_out))
+            found[-1] = JoltedStop(recording.name, int(joint) + 1, jolt, float(size.max()), stop, left_out)
     return found
 
 
