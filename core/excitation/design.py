@@ -116,7 +116,7 @@ class Design:
     columns : names of the columns of W.
     report : margins to every limit.
     seconds : that the design took.
-    history : (s, criterion) of every improvement.
+    history : (s, criterion) of every improvement, to a few parts in ten thousand.
     candidates : trajectories that optimisers offered.
     """
 

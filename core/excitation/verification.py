@@ -20,20 +20,20 @@ Array = NDArray[np.float64]
 VERIFICATION_PERIOD = 1e-3
 """s; a shorter one is taken where it does not divide the duration."""
 
-_CHUNK = 4096
+_CHUNK = 256  # what it needs stays in the cache
 _INSIDE = 1.0 - 1e-6
 _SHRINK = 0.997
 _SHRINKS = 20
 
 
-def fine_times(duration: float) -> Array:
-    """Return times from 0 to the duration, at most 1 ms apart."""
-    return np.linspace(0.0, duration, math.ceil(duration / VERIFICATION_PERIOD - 1e-9) + 1)
+def fine_times(duration: float, period: float = VERIFICATION_PERIOD) -> Array:
+    """Return times from 0 to the duration, at most a period apart."""
+    return np.linspace(0.0, duration, math.ceil(duration / period - 1e-9) + 1)
 
 
-def fine_samples(trajectory: Trajectory) -> TrajectorySamples:
-    """Return a trajectory on its verification grid."""
-    t = fine_times(trajectory.duration)
+def fine_samples(trajectory: Trajectory, period: float = VERIFICATION_PERIOD) -> TrajectorySamples:
+    """Return a trajectory on its verification grid, or one of another period."""
+    t = fine_times(trajectory.duration, period)
     return TrajectorySamples(float(t[1]), t, *trajectory.evaluate(t))
 
 

