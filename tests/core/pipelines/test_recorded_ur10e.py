@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.dynamics.physical_consistency import inconsistent_links
 from core.models import load
 from core.pipelines.identification import Identification, identify
 from core.signals import SignalSettings, cut_before_stop
@@ -87,3 +88,12 @@ def test_load_and_hysteresis_halve_the_error_on_what_was_left_out(model, ur10e_w
     assert standing[5] > 0.9
     document = result.to_document()
     assert Identification.from_document(document).friction == result.friction
+
+
+def test_physically_consistent_parameters_cost_less_than_a_per_cent(model, ur10e_window, baseline):
+    found = identify(model, [ur10e_window("30sec")], [ur10e_window("ptp")], gains=GAINS, estimator="consistent")
+    moving = [r.validation.pooled["moving"].rms.mean() for r in (found, baseline)]
+    assert moving[0] <= 1.01 * moving[1]
+    robot = model.with_parameters(list(found.consistent["standard_parameters"].values()))
+    assert inconsistent_links(robot.inertial_parameters) == []
+    assert {"m1", "m6"} <= set(found.consistent["not_identified"])
