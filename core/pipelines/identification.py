@@ -125,6 +125,11 @@ class Identification:
         if self.consistent:
             found += _limits_of(self.consistent)
         found += self._left_out()
+        if self.cross_validation and self.cross_validation["scheme"] == "block":
+            found.append(
+                "left out were blocks of a single recording, which have more in common than recordings: these scores "
+                "flatter; give several recordings"
+            )
         reports = (self.train, self.validation) if self.validation else (self.train,)
         found += [str(jolt) for report in reports for jolt in report.jolts]
         return tuple(found)

@@ -126,7 +126,7 @@ def _print(console: Any, result: Identification, document: dict[str, Any]) -> No
         f"{document['condition_number']:.1f}"
     )
     table.add_column("joint")
-    columns = {"train\nRMS": document["train"]["rms"]}
+    columns = {"train\nRMS, all": document["train"]["rms"]}
     if document["cross_validation"]:
         scheme = document["cross_validation"]["scheme"]
         columns[f"left-out {scheme}\nRMS, moving"] = document["cross_validation"]["rms_moving"]

@@ -139,7 +139,9 @@ def test_given_shapes_stay_as_they_are(arm):
 
 def test_a_single_recording_is_scored_block_by_block(arm):
     train = [record(arm, "coulomb_viscous", (3.0, 5.0, 0.2), 1)]
-    scores = identify(arm, train, cross_validate=True).summary()["cross_validation"]
+    result = identify(arm, train, cross_validate=True)
+    assert any("blocks of a single recording" in warning for warning in result.warnings)
+    scores = result.summary()["cross_validation"]
     assert scores["scheme"] == "block"
     assert list(scores["recordings"]) == [f"seed 1 block {k}" for k in range(1, 6)]
     assert scores["mean_rms_moving"] < 0.15
