@@ -207,7 +207,7 @@ def test_a_service_that_was_held_up_hears_what_its_host_said_meanwhile(
     [
         ({"do": "protective-stop"}, {"protective-stop"}),
         ({"do": "stall", "seconds": 1.0}, {"samples-stale"}),
-        ({"do": "drop"}, {"samples-stale", "connection-lost", "motion-process-died"}),
+        ({"do": "drop"}, {"samples-stale", "connection-lost", "motion-process-died", "program-stopped"}),
     ],
     ids=lambda value: value.get("do") if isinstance(value, dict) else "",
 )
