@@ -36,7 +36,8 @@ _RIDGE = 1e-10
 """Share of each normalised column that keeps nearly dependent ones harmless."""
 _NOMINAL = 1e-5
 """Weight of a shape's nominal value, which decides only where data do not tell."""
-_PASSES = 5
+_PASSES, _PASSES_ON = 5, 3
+"""Over all joints, from nominal shapes and from those of nearly the same data; each pass also renews the load."""
 _LOAD_SETTLED = 2e-3
 _SHAPES_SETTLED = 0.05
 """Relative changes of the load and of the shapes at which the iteration ends."""
@@ -114,7 +115,7 @@ class FrictionData:
                 {name: known.shapes[name] for name in wanted.free if name in known.shapes}
                 for wanted, known in zip(friction.joints, start.friction.joints, strict=True)
             ]
-        return fit.run(base_parameters, restarts, progress)
+        return fit.run(base_parameters, restarts, _PASSES if start is None else _PASSES_ON, progress)
 
     def rigid(self, at: tuple[int, int]) -> Array:
         return self._rigid[at[0]][at[1]]
@@ -172,10 +173,12 @@ class _Fit:
         self._load(base_parameters)
         return self._solved([self._eliminated(j) for j in range(self.original.n_joints)])
 
-    def run(self, base_parameters: Array, restarts: int, progress: Callable[[float], None] | None) -> FittedFriction:
+    def run(
+        self, base_parameters: Array, restarts: int, passes: int, progress: Callable[[float], None] | None
+    ) -> FittedFriction:
         random = np.random.default_rng(_SEED)
         searching = not self.original.is_fitted
-        for i in range(_PASSES):
+        for i in range(passes):
             before = self._load(base_parameters)
             normals = [self._eliminated(j) for j in range(self.original.n_joints)]
             self._solved(normals)
@@ -185,7 +188,7 @@ class _Fit:
                 moved = max(moved, self._search(j, others, restarts if i == 0 else 0, random))
                 normals[j] = self._eliminated(j)
                 if progress is not None:
-                    progress((i + (j + 1) / self.original.n_joints) / _PASSES)
+                    progress((i + (j + 1) / self.original.n_joints) / passes)
             base_parameters = self._solved(normals)
             if not self.original.needs_load and not searching:
                 break
