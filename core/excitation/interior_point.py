@@ -28,6 +28,10 @@ _HALVINGS = 20
 _TO_THE_LIMIT = 0.95
 
 STARTS = 4
+PATIENCE = 12
+"""Steps of a walk without a gain before it is given up."""
+EXPLORING = 0.75
+"""Share of the budget after which no new walk is begun."""
 GAIN, LOSS, STRAYED = 0.005, 0.02, 0.06
 """On the criterion's logarithmic scale: what counts as a gain, what loss a step of the walk may bring, and how far
 from the best it may stray."""
@@ -108,20 +112,30 @@ def _learn(curvature: Array, s: Array, y: Array) -> None:
 
 
 def search(referee: Search, warm: Sequence[Array] = ()) -> None:
-    """Spend the budget: a few random starts, then a walk from the best of them.
-
-    Polishing what is polished already still gains, so it is repeated while it does; then a random hop is
-    added first. The walk may go on from a slightly worse place, but not from one much worse than the best.
+    """Spend the budget on walks, each from the best of a few random starts until it gets nowhere; the last of it
+    on a walk from the best of all.
 
     Parameters
     ----------
-    warm : coefficients (n, m) to begin with, instead of as many random starts.
+    warm : coefficients (n, m) to begin the first walk with, instead of as many random starts.
     """
+    first = list(warm)
+    while not referee.over():
+        best = referee.best
+        if best is not None and referee.elapsed > EXPLORING * referee.budget:
+            _walk(referee, (referee.problem.figure(best), best))
+        else:
+            _walk(referee, _begin(referee, first))
+            first = []
+
+
+def _begin(referee: Search, warm: Sequence[Array]) -> tuple[float, Array]:
+    """Return the best of a few descents, and its figure."""
     problem = referee.problem
     place: tuple[float, Array] = (np.inf, referee.centre)
     for start in range(max(STARTS, len(warm))):
         if referee.over():
-            return
+            break
         if start < len(warm):
             x = referee.inwards(warm[start])
         else:
@@ -129,19 +143,28 @@ def search(referee: Search, warm: Sequence[Array] = ()) -> None:
         x = descend(problem, x, POLISH, referee.over)
         referee.offer(x)
         place = min(place, (problem.figure(x), x), key=lambda known: known[0])
-    stuck = False
-    while not referee.over():
+    return place
+
+
+def _walk(referee: Search, place: tuple[float, Array]) -> None:
+    """Polish again and again, from hops where that no longer gains, until nothing gained for a while.
+
+    The walk may go on from a slightly worse place, but not from one much worse than its best.
+    """
+    problem = referee.problem
+    best = place
+    stuck = 0
+    while stuck < PATIENCE and not referee.over():
         figure, x = place
-        first = _hop(referee, x) if stuck else x
-        x = descend(problem, first, POLISH, referee.over)
+        x = descend(problem, _hop(referee, x) if stuck else x, POLISH, referee.over)
         referee.offer(x)
         reached = problem.figure(x)
-        stuck = reached > figure - GAIN
+        stuck = 0 if reached < best[0] - GAIN else stuck + 1
+        best = min(best, (reached, x), key=lambda known: known[0])
         if reached < figure + LOSS:
             place = reached, x
-        best = referee.best
-        if best is not None and place[0] > problem.figure(best) + STRAYED:
-            place = problem.figure(best), best
+        if place[0] > best[0] + STRAYED:
+            place = best
 
 
 def _hop(referee: Search, x: Array) -> Array:
