@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -16,7 +17,7 @@ from core.signals.motion import JointMotion
 Array = NDArray[np.float64]
 
 
-class WithoutMemory:
+class WithoutMemory(ABC):
     """Columns of the present sample alone, so that sliding is a matter of another velocity."""
 
     def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, smooth: bool) -> Array:
@@ -28,8 +29,9 @@ class WithoutMemory:
     def nonnegative(self, law: VelocityLaw) -> tuple[str, ...]:
         return ()
 
+    @abstractmethod
     def _at(self, motion: JointMotion, joint: int, qd: Array) -> Array:
-        raise NotImplementedError
+        """Return the columns (N, k) were the joint's velocity ``qd`` (N,)."""
 
 
 @dataclass(frozen=True)
