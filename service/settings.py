@@ -48,6 +48,23 @@ class ConfigurationError(DynidError):
     code = "configuration-invalid"
 
 
+Point = tuple[float, float, float]
+
+
+class WorkspaceSettings(BaseModel):
+    """Where the arm may be, checked before every motion and its approach; in the model's root frame, m."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    floor: Annotated[float | None, Field(description="Height no moving link may fall below.", allow_inf_nan=False)] = (
+        None
+    )
+    box: Annotated[tuple[Point, Point] | None, Field(description="Least and largest x, y, z of the tool point.")] = None
+    self_collision: Annotated[
+        float | None, Field(ge=0, description="Least distance between links that are not neighbours.")
+    ] = None
+
+
 class RobotSettings(BaseModel):
     """One robot. ``name`` is its key under ``[robots]`` and need not be repeated."""
 
@@ -69,6 +86,9 @@ class RobotSettings(BaseModel):
         0.01
     )
     tracking_limit: Annotated[Positive, Field(description="Tracking error that stops a motion, rad.")] = 0.1
+    workspace: Annotated[
+        WorkspaceSettings, Field(description="Floor, box and self-collision; what is absent is not checked.")
+    ] = WorkspaceSettings()
     settle_time: Annotated[float, Field(ge=0, le=60, description="Rest before and after a motion, s.")] = 0.5
 
     @field_validator("model")

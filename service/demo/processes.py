@@ -80,6 +80,7 @@ def _settings(data_dir: Path, robot_host: str, port: int, api_key: str) -> str:
             'model = "ur10e"',
             "virtual = true",
             "motion_enabled = true",
+            "workspace = { floor = 0.05, self_collision = 0.05 }",
             "",
         )
     )

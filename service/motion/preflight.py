@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from core.excitation import Workspace
     from core.models import SerialChain
     from service.jobs.worker import TaskChannel
+
+
+_PATH_STEP = 0.01
+"""rad between the poses at which an approach is looked at: a centimetre or so at the tool."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ def prepare_motion(
     model: str,
     period: float,
     approach: tuple[float, float] | None,
+    workspace: dict[str, Any],
     ring: Path,
     n_joints: int,
     trajectory: Path,
@@ -57,7 +63,8 @@ def prepare_motion(
     model : catalogue name or path.
     period : of the set-points, s.
     approach : rad/s and rad/s² of the move to the first pose, None without one. It is a straight line in
-        joint space: what has to be checked is its speed and that it begins and ends within the limits.
+        joint space, checked for its speed, its ends and the workspace all along it.
+    workspace : floor, box and self_collision as ``core.excitation.Workspace`` takes them.
     ring : the robot's live samples, which tell where it stands.
     n_joints : of the connected robot.
     trajectory : where to write.
@@ -76,7 +83,7 @@ def prepare_motion(
     """
     import numpy as np  # noqa: PLC0415 - the web process imports this module to name its function
 
-    from core.excitation import check_motion, trajectory_from_definition  # noqa: PLC0415
+    from core.excitation import Workspace, check_motion, trajectory_from_definition  # noqa: PLC0415
     from core.models import resolve  # noqa: PLC0415
 
     chain = resolve(model)
@@ -88,10 +95,13 @@ def prepare_motion(
             code="trajectory-joints-mismatch",
         )
     channel.report(0.4, "checking limits")
-    report = check_motion(samples, chain)
+    room = Workspace(**workspace)
+    report = check_motion(samples, chain, room)
     if approach is not None:
+        pose = _pose(ring)
         _check_speed(chain, *approach)
-        _check_start(chain, _pose(ring))
+        _check_start(chain, pose)
+        _check_path(chain, room, pose, samples.q[0])
     channel.report(0.9, "writing")
     np.savez(trajectory, t=samples.t, q=samples.q, qd=samples.qd)
     return PreparedMotion(
@@ -130,6 +140,32 @@ def _check_start(chain: SerialChain, pose: NDArray[np.float64]) -> None:
                 value=float(value),
                 limit=float(limit),
             )
+
+
+def _check_path(
+    chain: SerialChain, workspace: Workspace, pose: NDArray[np.float64], first: NDArray[np.float64]
+) -> None:
+    """Walk the approach's line in joint space and look at the workspace all along it."""
+    import numpy as np  # noqa: PLC0415
+
+    from core.excitation.workspace import WorkspaceCheck  # noqa: PLC0415
+
+    if not workspace.limits_anything:
+        return
+    steps = max(2, int(np.ceil(np.abs(first - pose).max() / _PATH_STEP)) + 1)
+    check = WorkspaceCheck(workspace, chain)
+    clearance = check.clearances(pose + np.linspace(0.0, 1.0, steps)[:, None] * (first - pose))
+    rows, columns = np.nonzero(clearance < 0.0)
+    if rows.size:
+        row, column = int(rows[0]), int(columns[0])
+        raise MotionLimitError(
+            f"the approach leaves the workspace {100 * row / (steps - 1):.0f} % along its way: {check.labels[column]} "
+            f"has {-1e3 * clearance[row, column]:.0f} mm too little. Nothing was moved; bring the robot to where the "
+            "way to the first pose is free",
+            kind="approach workspace",
+            between=check.labels[column],
+            value=float(clearance[row, column]),
+        )
 
 
 def _check_speed(chain: SerialChain, speed: float, acceleration: float) -> None:

@@ -101,6 +101,7 @@ async def _prepare(
         model=robot.settings.model,
         period=1.0 / robot.settings.rate_hz,
         approach=None if approach is None else (approach.speed, approach.acceleration),
+        workspace=robot.settings.workspace.model_dump(),
         ring=robot.device.status.ring_path,
         n_joints=robot.device.status.n_joints,
         trajectory=context.folder / "trajectory.npz",
