@@ -28,6 +28,9 @@ from drivers.virtual.ur_controller.server import ControllerServer
 EXIT_CANNOT_START = 69  # EX_UNAVAILABLE
 
 
+_PRIORITY = 20  # of SCHED_FIFO
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run until told to end; returns the exit code."""
     options = _parser().parse_args(arguments)
@@ -75,6 +78,7 @@ async def _serve(controller: Controller, bound: ports.Ports, options: argparse.N
         loop.add_signal_handler(number, ended.set)
     server = ControllerServer(controller, bound)
     await server.start()
+    realtime = _become_realtime()
     try:
         if options.supervised:
             await _supervise(server, ended)
@@ -87,6 +91,7 @@ async def _serve(controller: Controller, bound: ports.Ports, options: argparse.N
                 "model": MODEL,
                 "serial": controller.identity.serial,
                 "seed": options.seed,
+                "realtime": realtime,
             }
         )
         end = asyncio.ensure_future(ended.wait())
@@ -97,6 +102,19 @@ async def _serve(controller: Controller, bound: ports.Ports, options: argparse.N
         server.failed.cancel()
     finally:
         server.close()
+
+
+def _become_realtime() -> bool:
+    """Run before ordinary processes, as far as this user may: a real controller never waits for a busy host.
+
+    Without it, cycles that come late on a busy machine look like set-points that jump, and end in a
+    protective stop. Below the priority of acquisition and motion.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+    except PermissionError:
+        return False
+    return True
 
 
 async def _supervise(server: ControllerServer, ended: asyncio.Event) -> None:

@@ -37,7 +37,7 @@ def test_a_designed_trajectory_is_stored_and_playable(bench: Callable[..., Any])
 
             again = {**REQUEST, "limits": limits, "warm_start": result["trajectory_id"]}
             better = await b.follow((await b.engine.submit("excite", again)).id, seconds=120.0)
-            assert better.result["value"] <= result["value"] + 1e-6
+            assert better.result["value"] <= result["value"] * 1.0001  # verified on its own grid again
 
             impossible = {**REQUEST, "limits": {**limits, "floor": 0.5}}
             failed = await b.follow((await b.engine.submit("excite", impossible)).id, seconds=120.0)
