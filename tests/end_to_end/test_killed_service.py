@@ -86,7 +86,7 @@ def test_robot_stops_and_the_recording_is_kept(tmp_path: Path, loopback_host: st
             assert interrupted["state"] == "interrupted"
             assert interrupted["error"]["detail"]
             (recording,) = client.get("/recordings")["items"]
-            assert recording["state"] in {"complete", "salvaged"}
+            assert recording["state"] in {"complete", "salvaged"}, recording
             assert recording["reason"]
             path = next((tmp_path / "data" / "recordings").rglob("*.mcap"))
             assert hashlib.sha256(path.read_bytes()).hexdigest() == recording["sha256"]
