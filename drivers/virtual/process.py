@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -112,7 +113,8 @@ class VirtualUR10e:
         if process is None:
             return
         if process.stdin is not None:
-            process.stdin.close()  # tells it to end
+            with contextlib.suppress(BrokenPipeError):  # it has ended already, with a request unread
+                process.stdin.close()  # tells it to end
         try:
             process.wait(_END_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -120,8 +120,9 @@ class LiveJob:
         while True:
             changed = self._changed
             lines, logged = self.log_since(logged)
-            yield self.snapshot(lines)
-            if self.state in FINAL_STATES:
+            shown = self.snapshot(lines)
+            yield shown
+            if shown.state in FINAL_STATES:  # of what was shown: the job may have ended meanwhile
                 return
             await changed.wait()
 
