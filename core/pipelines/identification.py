@@ -1,35 +1,28 @@
-"""Identification: from recordings of a robot to parameters that predict its torque."""
+"""The result of an identification: parameters that predict a robot's torque, and how far to trust them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.dynamics.base_parameters import BaseParameters, reduce_to_base
+from core.dynamics.base_parameters import BaseParameters
 from core.errors import InputError
-from core.estimators import ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
 from core.estimators.essential import EssentialParameters, essential_parameters
-from core.estimators.identifiability import undetermined
 from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
-from core.pipelines.cross_validation import Folds
-from core.pipelines.effort import Effort, choose_effort
-from core.pipelines.estimation import Progress, TrainingData, compared, estimate, phase_reporter, report
-from core.pipelines.friction_selection import AUTO, select_friction
-from core.pipelines.friction_shapes import FittedFriction, FrictionData
-from core.pipelines.held_out import check_held_out
-from core.pipelines.provenance import software_versions
+from core.pipelines.effort import Effort
+from core.pipelines.estimation import Progress, compared, report
 from core.pipelines.stops import JoltedStop
 from core.pipelines.torque_model import TorqueModel
-from core.pipelines.training import check_motion, for_joints_of, prepared, training_data
+from core.pipelines.training import prepared
 from core.recordings.recording import Recording
 from core.signals import SignalSettings
 from core.signals.motion import JointMotion
-from core.validation import ValidationReport, Verdict, judge, torque_sensitivity, validation_report
+from core.validation import ValidationReport, Verdict, judge, validation_report
 from core.validation.verdict import MAX_CONDITION_NUMBER
 
 Array = NDArray[np.float64]
@@ -290,133 +283,6 @@ class Identification:
             )
         except KeyError as error:
             raise InputError(f"incomplete identification: {error} is missing", code="document-foreign") from error
-
-
-def identify(
-    model: SerialChain,
-    train: Sequence[Recording],
-    validate: Sequence[Recording] = (),
-    *,
-    gains: ArrayLike | str | None = None,
-    friction: str | Sequence[str] = "coulomb_viscous",
-    estimator: str | Estimator = "wls",
-    signals: SignalSettings | None = None,
-    moving_threshold: float = 0.02,
-    cross_validate: bool = False,
-    stop_margin: float | Literal["auto"] = "auto",
-    progress: Progress | None = None,
-) -> Identification:
-    """Estimate base and friction parameters of a robot.
-
-    Parameters
-    ----------
-    model : geometry, gravity and whether there are rotor inertias.
-    train, validate : recordings to estimate from, and held-out ones to judge by.
-    gains : drive gains (n,) in N·m/A, ``from-recording`` for the controller's own, None for the model's. Where
-        neither is known, measured torque is explained, or else current in A.
-    friction : composition such as ``arctan+load+hysteresis``, for all joints or one per joint; ``auto`` takes the
-        one with the best score in cross-validation.
-    estimator : name, or an estimator.
-    signals : how recordings are prepared.
-    moving_threshold : rad/s (m/s); a joint faster than this moves.
-    cross_validate : score the result by leaving one training recording out at a time, or one block of a single
-        recording.
-    stop_margin : s before its last moving sample from which a training recording is left out; ``auto`` leaves
-        out 0.25 s, where a recording comes to rest with a jolt, and says so.
-
-    Raises
-    ------
-    RecordingError
-        A recording cannot be prepared.
-    IdentificationError
-        The data do not determine the parameters; the detail names which, or which joint stands still.
-    InputError
-        A name or a shape is wrong, or the recordings share samples.
-    """
-    settings = signals or SignalSettings()
-    _check_choices(stop_margin)
-    automatic = friction == AUTO
-    initial = friction_model("coulomb_viscous" if automatic else friction, model.n_joints)
-    torque_model = TorqueModel(model, reduce_to_base(model), initial)
-    chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
-    if not train:
-        raise InputError("there is no recording to estimate from", code="recordings-missing")
-    check_held_out(train, validate)
-    train, validate = ([for_joints_of(model, recording) for recording in group] for group in (train, validate))
-    effort = choose_effort(model, train, gains)
-    data, accounts, jolted = training_data(
-        torque_model, train, effort, settings, stop_margin, moving_threshold, progress
-    )
-    check_motion(data.all_segments, model, moving_threshold)
-    folds = Folds(torque_model, data, moving_threshold) if automatic or cross_validate else None
-    selection, scores = None, None
-    if automatic and folds is not None:
-        selection = select_friction(folds, chosen, phase_reporter(progress, "choosing friction"))
-        torque_model = replace(torque_model, friction=friction_model(selection.friction, model.n_joints))
-        scores = selection.scores
-    fitted = _fitted_friction(torque_model, data, phase_reporter(progress, "fitting friction"))
-    if cross_validate and folds is not None and scores is None:
-        scores = folds.score(torque_model, chosen, fitted, phase_reporter(progress, "cross-validating"))
-    found = estimate(torque_model, data, chosen, fitted, progress)
-    covariance = coloured_covariance(chosen, found.observations)
-    report(progress, "estimating", 1.0)
-    torque_model, factors = found.model, found.observations.factors
-    # terms are in units of their own, such as the square of a torque, so raw columns compare unlike with unlike
-    composed = any(joint.terms for joint in torque_model.friction.joints)
-    judged = chosen.normalised_condition_number_ if composed else chosen.condition_number_
-    ill = judged > MAX_CONDITION_NUMBER
-    motions = [compared(segment, torque_model, chosen.coef_, moving_threshold) for segment in data.all_segments]
-    result = Identification(
-        model=model,
-        base=torque_model.base,
-        friction=torque_model.friction,
-        parameters_=chosen.coef_,
-        covariance_=covariance.matrix,
-        covariance_kind=covariance.kind,
-        consistent=chosen.consistent_.to_document() if isinstance(chosen, ConsistentLeastSquares) else None,
-        residual_std_=chosen.residual_std_,
-        sensitivity_=torque_sensitivity(factors, chosen.coef_),
-        condition_number_=chosen.condition_number_,
-        normalised_condition_number_=chosen.normalised_condition_number_,
-        undetermined_=tuple(undetermined(factors.stacked()[0], torque_model.names, MAX_CONDITION_NUMBER))
-        if ill
-        else (),
-        estimator={"name": type(chosen).__name__, "params": chosen.get_params()},
-        effort=effort,
-        signals=settings,
-        moving_threshold=moving_threshold,
-        train=validation_report(motions),
-        validation=None,
-        cross_validation=scores.to_document() if scores else None,
-        friction_selection=selection.to_document() if selection else None,
-        provenance={
-            "train": [{**r.provenance, "name": r.name} for r in data.recordings],
-            "validate": [{**r.provenance, "name": r.name} for r in validate],
-            "preparation": accounts,
-            "jolted_stops": [stop.to_document() for stop in jolted],
-            "model_digest": model.digest(),
-            "rows": factors.n_rows,
-            "effective_samples": covariance.effective_samples,
-            "software": software_versions(),
-        },
-    )
-    if not validate:
-        return result
-    return replace(result, validation=result.validate(validate, progress))
-
-
-def _fitted_friction(
-    model: TorqueModel, data: TrainingData, progress: Callable[[float], None]
-) -> FittedFriction | None:
-    friction = model.friction
-    if friction.is_fitted and not friction.needs_load:
-        return None
-    return FrictionData(model.chain, model.base, data.segments).fit(friction, progress=progress)
-
-
-def _check_choices(stop_margin: float | Literal["auto"]) -> None:
-    if stop_margin != "auto" and not (isinstance(stop_margin, int | float) and 0.0 <= stop_margin < np.inf):
-        raise InputError(f"stop_margin must be auto or seconds, got {stop_margin!r}", code="stop-margin-invalid")
 
 
 def _limits_of(consistent: Mapping[str, Any]) -> list[str]:

@@ -74,7 +74,7 @@ def identify(
     from rich.progress import Progress
 
     from core.models import resolve
-    from core.pipelines import identification
+    from core.pipelines.identify import identify as identify_robot
 
     console = Console()
     started = time.perf_counter()
@@ -83,7 +83,7 @@ def identify(
         chain = resolve(model, rotor_inertia=rotor_inertia)
         recordings = read_recordings(train, format, columns)
         held_out = read_recordings(validate or [], format, columns)
-        result = identification.identify(
+        result = identify_robot(
             chain,
             recordings,
             held_out,

@@ -45,7 +45,7 @@ def payload(
     from rich.console import Console
 
     from core.models import resolve
-    from core.pipelines.identification import identify
+    from core.pipelines.identify import identify
     from core.pipelines.payload import identify_payload
 
     if (arm is None) == (not unloaded):

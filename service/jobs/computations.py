@@ -84,9 +84,9 @@ def identify_recordings(
     estimator: str,
     signals: dict[str, Any],
 ) -> IdentifiedModel:
-    """Estimate parameters from recorded files; arguments as `core.pipelines.identification.identify`."""
+    """Estimate parameters from recorded files; arguments as `core.pipelines.identify.identify`."""
     from core.models import resolve
-    from core.pipelines.identification import identify
+    from core.pipelines.identify import identify
     from core.signals import SignalSettings
 
     identification = identify(

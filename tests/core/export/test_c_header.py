@@ -17,7 +17,8 @@ from core.export.c_header import c_header
 from core.friction import friction_model
 from core.models import SerialChain
 from core.models.urdf import parse_urdf
-from core.pipelines.identification import Identification, identify
+from core.pipelines.identification import Identification
+from core.pipelines.identify import identify
 
 MAIN = """\
 #include <stdio.h>

@@ -15,7 +15,8 @@ from core.errors import InputError
 from core.export import FORMATS, export
 from core.models.model_file import parse_model_file
 from core.models.urdf import parse_urdf
-from core.pipelines.identification import Identification, identify
+from core.pipelines.identification import Identification
+from core.pipelines.identify import identify
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from core.errors import InputError
 from core.excitation.trajectory import TrajectorySamples
 from core.feedforward import build_table
-from core.pipelines.identification import identify
+from core.pipelines.identify import identify
 
 PERIOD = 0.002
 

@@ -9,7 +9,7 @@ import pytest
 
 from core.errors import InputError
 from core.pipelines.effort_delay import effort_delay
-from core.pipelines.identification import identify
+from core.pipelines.identify import identify
 from core.recordings import Recording
 from core.signals import SignalSettings
 

@@ -14,7 +14,8 @@ from core.excitation.trajectory import TrajectorySamples
 from core.feedforward import build_table
 from core.friction import friction_model
 from core.models import SerialChain, catalogue
-from core.pipelines.identification import Identification, identify
+from core.pipelines.identification import Identification
+from core.pipelines.identify import identify
 from core.pipelines.torque_model import TorqueModel
 from core.recordings import Recording
 from core.signals.motion import JointMotion

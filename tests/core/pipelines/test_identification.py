@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from core.dynamics.physical_consistency import inconsistent_links
 from core.errors import IdentificationError, InputError, RecordingError
 from core.estimators import OrdinaryLeastSquares
-from core.pipelines.identification import Identification, identify
+from core.pipelines.identification import Identification
+from core.pipelines.identify import identify
 from core.pipelines.torque_model import TorqueModel
 from core.signals import SignalSettings, prepare
 

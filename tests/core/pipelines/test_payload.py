@@ -10,7 +10,8 @@ import pytest
 
 from core.errors import IdentificationError, InputError
 from core.models.chain import INERTIAL_NAMES
-from core.pipelines.identification import Identification, identify
+from core.pipelines.identification import Identification
+from core.pipelines.identify import identify
 from core.pipelines.paired_drive_gains import from_paired_runs
 from core.pipelines.payload import Payload, identify_payload
 from core.recordings import Recording, read

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.models import catalogue
-from core.pipelines.identification import identify
+from core.pipelines.identify import identify
 from core.recordings import Recording
 from core.signals import SignalSettings
 

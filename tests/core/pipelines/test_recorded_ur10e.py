@@ -7,7 +7,8 @@ import pytest
 
 from core.dynamics.physical_consistency import inconsistent_links
 from core.models import load
-from core.pipelines.identification import Identification, identify
+from core.pipelines.identification import Identification
+from core.pipelines.identify import identify
 from core.signals import SignalSettings, cut_before_stop
 
 GAINS = (11.976, 11.976, 9.839, 10.763, 10.76, 11.33)

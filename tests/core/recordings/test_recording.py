@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from core.errors import RecordingError
-from core.pipelines.identification import identify
+from core.pipelines.identify import identify
 from core.recordings import Recording, read
 from core.signals import SignalSettings, prepare
 

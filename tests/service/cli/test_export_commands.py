@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from core.errors import InputError
 from core.models import catalogue
-from core.pipelines.identification import identify
+from core.pipelines.identify import identify
 from core.recordings import Recording, read, write
 from service.cli import app
 
