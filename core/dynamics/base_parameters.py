@@ -45,7 +45,7 @@ class BaseParameters:
     Attributes
     ----------
     names : (p,) names of the standard parameters.
-    independent : (b,) ascending indices of the columns of W that are kept.
+    independent : (b,) indices of the columns of W that are kept: those asked for first, the others ascending.
     vanishing : indices of columns that are zero for every motion.
     projection : K (b, p) with ``phi_b = K phi``; ``K[:, independent]`` is the identity.
     """
@@ -117,7 +117,7 @@ def reduce_to_base(
     *,
     samples: int | None = None,
     seed: int = 0,
-    preferred: Sequence[str] | None = None,
+    preferred: Sequence[str] = (),
     tolerance: float = GEOMETRY_ROUNDING,
 ) -> BaseParameters:
     """Return the base parameters of a serial chain.
@@ -128,8 +128,8 @@ def reduce_to_base(
     samples : random states; by default enough for four rows per column.
     seed : of the random states. Positions fill the joint's travel (at most a turn, or 2 m), rates and
         accelerations moderate ranges around zero: the result is a property of the structure alone.
-    preferred : names of parameters to build base parameters around wherever the rank allows. After them come
-        those of the usual regrouping towards the base (Khalil and Dombre 2002), so that relations stay short.
+    preferred : names of parameters to build base parameters around; these come first, in this order. After them
+        come those of the usual regrouping towards the base (Khalil and Dombre 2002), so that relations stay short.
     tolerance : see ``reduce_columns``.
 
     Raises
@@ -137,13 +137,14 @@ def reduce_to_base(
     ModelError
         The rank is not clear-cut.
     InputError
-        A preferred name is none of the model's.
+        A preferred name is unknown, named twice, acts in no torque, or depends on those named before it.
     """
     count = samples if samples is not None else max(50, -(-4 * model.n_parameters // model.n_joints))
     regressor = model.regressor(*random_states(model, count, seed))
     stacked = regressor.reshape(-1, model.n_parameters)
-    groups = (preferred or (), usual_parameters(model))
-    return reduce_columns(stacked, model.parameter_names, preferred=groups, tolerance=tolerance)
+    return reduce_columns(
+        stacked, model.parameter_names, leading=preferred, preferred=(usual_parameters(model),), tolerance=tolerance
+    )
 
 
 def usual_parameters(model: SerialChain) -> tuple[str, ...]:
@@ -183,6 +184,7 @@ def reduce_columns(
     stacked: Array,
     names: Sequence[str],
     *,
+    leading: Sequence[str] = (),
     preferred: Sequence[Sequence[str]] = (),
     tolerance: float = GEOMETRY_ROUNDING,
 ) -> BaseParameters:
@@ -192,7 +194,8 @@ def reduce_columns(
     ----------
     stacked : (rows, p), rows well above p, from states that excite everything.
     names : (p,) of the columns.
-    preferred : groups of columns to keep wherever the rank allows, the first group before the second, and
+    leading : columns that have to be kept; they come first, in this order.
+    preferred : groups of columns to keep wherever the rank then allows, the first group before the second, and
         all of them before any other column. Within a group pivoting decides.
     tolerance : a column counts as dependent when what the kept columns cannot explain of it is smaller than
         this share of itself. The default tells geometry from its rounding. A calibrated robot, whose axes are
@@ -203,7 +206,8 @@ def reduce_columns(
     ModelError
         Columns lie close to both sides of the tolerance, so that the rank is not clear-cut.
     InputError
-        Too few rows, or a preferred name is none of ``names``.
+        Too few rows, or a preferred name is none of ``names``; a leading one is named twice (``preferred-repeated``),
+        zero (``preferred-vanishing``), or depends on those before it (``preferred-dependent``).
     """
     rows, p = stacked.shape
     if rows < p or len(names) != p:
@@ -212,10 +216,11 @@ def reduce_columns(
     present = norms > tolerance * norms.max()
     scaled = stacked / np.where(present, norms, 1.0)
     order = {name: i for i, name in enumerate(names)}
-    groups = [[_index(name, order) for name in group] for group in preferred]
-    waiting = {i for i in range(p) if present[i]}
+    first, *groups = ([_index(name, order) for name in group] for group in (leading, *preferred))
+    _check_leading(first, scaled, present, names, tolerance)
+    waiting = {i for i in range(p) if present[i]}.difference(first)
     kept: list[int] = []
-    basis = np.empty((rows, 0))
+    basis = np.linalg.qr(scaled[:, first])[0]
     for group in (*groups, range(p)):
         stage = sorted(waiting.intersection(group))
         waiting.difference_update(group)
@@ -223,8 +228,8 @@ def reduce_columns(
         q, chosen = _independent(remainder, tolerance)
         basis = np.hstack([basis, q])
         kept += [stage[i] for i in chosen]
-    independent = np.array(sorted(kept), dtype=np.intp)
-    dependent = np.array([i for i in range(p) if present[i] and i not in kept], dtype=np.intp)
+    independent = np.array([*first, *sorted(kept)], dtype=np.intp)
+    dependent = np.setdiff1d(np.flatnonzero(present), independent)
     projection = np.zeros((independent.size, p))
     projection[np.arange(independent.size), independent] = 1.0
     beta = np.linalg.lstsq(scaled[:, independent], scaled[:, dependent], rcond=None)[0]
@@ -238,6 +243,34 @@ def _index(name: str, order: Mapping[str, int]) -> int:
     if name not in order:
         raise InputError(f"there is no parameter {name!r}; there are {', '.join(order)}")
     return order[name]
+
+
+def _check_leading(
+    leading: Sequence[int], scaled: Array, present: NDArray[np.bool_], names: Sequence[str], tolerance: float
+) -> None:
+    """Refuse leading columns that base parameters cannot all be built around, and name them."""
+    repeated = [names[i] for k, i in enumerate(leading) if i in leading[:k]]
+    if repeated:
+        raise InputError(f"preferred parameters are named twice: {', '.join(repeated)}", code="preferred-repeated")
+    unseen = [names[i] for i in leading if not present[i]]
+    if unseen:
+        raise InputError(
+            f"no motion of this robot shows {', '.join(unseen)} in any torque, so no base parameter can be built "
+            "around them; leave them out of the preferred ones",
+            code="preferred-vanishing",
+            parameters=unseen,
+        )
+    for k in range(1, len(leading)):
+        before, own = scaled[:, leading[:k]], scaled[:, leading[k]]
+        shares = np.linalg.lstsq(before, own, rcond=None)[0]
+        if np.linalg.norm(own - before @ shares) <= tolerance:
+            others = [names[leading[i]] for i in np.flatnonzero(np.abs(shares) > tolerance).tolist()]
+            raise InputError(
+                f"preferred {names[leading[k]]} depends on preferred {', '.join(others)}: they act on torque in the "
+                "same way, so only their sum is identifiable; prefer fewer of them",
+                code="preferred-dependent",
+                parameters=[names[leading[k]], *others],
+            )
 
 
 def _independent(columns: Array, tolerance: float) -> tuple[Array, list[int]]:

@@ -88,12 +88,39 @@ def test_rotor_inertia_of_the_first_joint_joins_its_link() -> None:
     assert reduce_to_base(arm).relations == ("Izz1 + 0.25 m2 + Ia1", "mx2", "my2", "Izz2", "Ia2")
 
 
-def test_preferred_parameters_lead() -> None:
+def test_preferred_parameters_come_first_in_the_order_asked_for() -> None:
     arm = parse_urdf(PLANAR_ARM, "planar.urdf")
-    base = reduce_to_base(arm, preferred=["m2"])
-    assert base.relations[0] == "m2 + 4 Izz1"
-    with pytest.raises(InputError, match="there is no parameter 'm3'"):
-        reduce_to_base(arm, preferred=["m3"])
+    assert reduce_to_base(arm, preferred=["m2"]).relations == ("m2 + 4 Izz1", "mx2", "my2", "Izz2")
+    base = reduce_to_base(arm, preferred=["Izz2", "m2"])
+    assert base.relations == ("Izz2", "m2 + 4 Izz1", "mx2", "my2")
+    assert BaseParameters.from_document(base.to_document()).base_names == ("Izz2", "m2", "mx2", "my2")
+
+
+def test_preferred_parameters_regroup_readably_and_change_no_torque() -> None:
+    chain = models.catalogue("ur10e", rotor_inertia=True)
+    usual, base = (reduce_to_base(chain, preferred=names) for names in ((), ("mz6", "Iyy3", "Ia1")))
+    assert base.base_names[:3] == ("mz6", "Iyy3", "Ia1")
+    assert base.base_names[3:] == tuple(sorted(base.base_names[3:], key=chain.parameter_names.index))
+    assert base.count == usual.count == 40
+    assert base.relations[:2] == ("mz6 + my5 + 0.11655 m6", "Iyy3 - Ixx3 + 0.32667 m4 + 0.32667 m5 + 0.32667 m6")
+    regressor = chain.regressor(*random_states(chain, 20, 5))
+    torques = [b.columns(regressor) @ b.project(chain.parameters) for b in (usual, base)]
+    np.testing.assert_allclose(torques[0], torques[1], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("preferred", "code", "message"),
+    [
+        (["m3"], "input-invalid", "there is no parameter 'm3'"),
+        (["m2", "m2"], "preferred-repeated", "named twice: m2"),
+        (["mx2", "Ixx2", "m1"], "preferred-vanishing", "no motion of this robot shows Ixx2, m1 in any torque"),
+        (["m2", "mx2", "Izz1"], "preferred-dependent", "preferred Izz1 depends on preferred m2: they act"),
+    ],
+)
+def test_what_cannot_be_preferred_is_named(preferred: list[str], code: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        reduce_to_base(parse_urdf(PLANAR_ARM, "planar.urdf"), preferred=preferred)
+    assert caught.value.code == code
 
 
 def test_same_seed_same_reduction_and_any_seed_same_relations() -> None:
