@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.excitation import fields
 from core.excitation.trajectory import Trajectory, TrajectorySamples, uniform_grid
 
 Array = NDArray[np.float64]
@@ -75,18 +73,5 @@ class Segments:
         return TrajectorySamples(period, t, *self.evaluate(t))
 
     def definition(self) -> dict[str, Any]:
-        """Return the JSON-serialisable definition that :meth:`from_definition` rebuilds exactly."""
+        """Return the JSON-serialisable definition that ``trajectory_from_definition`` rebuilds exactly."""
         return {"family": self.family, "segments": [part.definition() for part in self.parts]}
-
-    @classmethod
-    def from_definition(cls, definition: Mapping[str, Any]) -> Segments:
-        from core.excitation.definition import trajectory_from_definition  # noqa: PLC0415 - it knows all families
-
-        fields.check_keys(cls.family, definition, ("segments",))
-        segments = definition["segments"]
-        if isinstance(segments, str) or not isinstance(segments, Sequence):
-            raise InputError(f"{cls.family}: segments must be a list of definitions")
-        for segment in segments:
-            if not isinstance(segment, Mapping) or segment.get("family") == cls.family:
-                raise InputError(f"{cls.family}: every segment must be the definition of one trajectory")
-        return cls(tuple(trajectory_from_definition(segment) for segment in segments))

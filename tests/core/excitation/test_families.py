@@ -87,6 +87,7 @@ def test_segments_follow_each_other() -> None:
         ({"family": "bspline", "duration": 4.0}, "missing ['control']"),
         ({"family": "segments", "segments": "none"}, "list of definitions"),
         ({"family": "segments", "segments": []}, "at least one segment"),
+        ({"family": "segments", "segments": [{"family": "segments", "segments": []}]}, "definition of one trajectory"),
     ],
 )
 def test_bad_definitions_are_refused_with_the_reason(definition: dict[str, object], message: str) -> None:
