@@ -1,6 +1,7 @@
 """Velocity laws of friction (methods, section 1).
 
-``sgn(0) = 0``; where a torque without jumps is asked for, the sign is ``tanh(qd / SIGN_WIDTH)``.
+``sgn(0) = 0``; where a torque without jumps is asked for, the sign is ``tanh(qd / width)``, of ``SIGN_WIDTH`` unless
+something else is said.
 """
 
 from __future__ import annotations
@@ -18,9 +19,16 @@ Array = NDArray[np.float64]
 SIGN_WIDTH = 0.02
 """rad/s (m/s) over which the smooth sign changes."""
 
+_REST = 1e-12
+"""rad/s (m/s); slower than that is not moving, where powers of the speed may have no derivative."""
 
-def sign(qd: Array, smooth: bool) -> Array:
-    return np.tanh(qd / SIGN_WIDTH) if smooth else np.sign(qd)
+
+def _sign(qd: Array, width: float) -> Array:
+    return np.tanh(qd / width) if width > 0.0 else np.sign(qd)
+
+
+def _sign_slope(qd: Array, width: float) -> Array:
+    return (1.0 - np.tanh(qd / width) ** 2) / width
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,11 @@ class CoulombViscous(Shaped):
     parameter_names: ClassVar[tuple[str, ...]] = ("fc", "fv", "b")
     nonnegative: ClassVar[tuple[str, ...]] = ("fc", "fv")
 
-    def columns(self, qd: Array, *, smooth: bool) -> Array:
-        return np.column_stack([sign(qd, smooth), qd, np.ones_like(qd)])
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
+        return np.column_stack([_sign(qd, sign_width), qd, np.ones_like(qd)])
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        return np.column_stack([_sign_slope(qd, sign_width), np.ones_like(qd), np.zeros_like(qd)])
 
 
 @dataclass(frozen=True)
@@ -46,9 +57,16 @@ class PowerViscous(Shaped):
     nonnegative: ClassVar[tuple[str, ...]] = ("fc", "fv")
     SHAPES: ClassVar[tuple[Shape, ...]] = (Shape("alpha", 0.7, 0.1, 3.0),)
 
-    def columns(self, qd: Array, *, smooth: bool) -> Array:
-        direction = sign(qd, smooth)
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
+        direction = _sign(qd, sign_width)
         return np.column_stack([direction, direction * np.abs(qd) ** self.shape("alpha"), np.ones_like(qd)])
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        alpha, speed = self.shape("alpha"), np.abs(qd)
+        turning = _sign_slope(qd, sign_width)
+        # d |qd|^alpha / d qd times the sign, which vanishes at rest as the sign does, more quickly than this grows
+        growing = alpha * np.abs(np.tanh(qd / sign_width)) * np.maximum(speed, _REST) ** (alpha - 1.0)
+        return np.column_stack([turning, turning * speed**alpha + growing, np.zeros_like(qd)])
 
 
 @dataclass(frozen=True)
@@ -69,13 +87,21 @@ class TwoRegimeCubic(Shaped):
     nonnegative: ClassVar[tuple[str, ...]] = ("kc+", "kc-")
     SHAPES: ClassVar[tuple[Shape, ...]] = (Shape("threshold", 0.2, 0.05, 0.6, "speed"),)
 
-    def columns(self, qd: Array, *, smooth: bool) -> Array:
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
         limit = self.shape("threshold")
         low = np.clip(qd, -limit, limit)
-        direction = sign(qd, smooth)
+        direction = _sign(qd, sign_width)
         powers = [low, low * np.abs(low), low**3]
         beyond = [qd - low, qd * np.abs(qd) - powers[1], qd**3 - powers[2]]
         return np.column_stack([np.maximum(direction, 0.0), np.minimum(direction, 0.0), *powers, *beyond])
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        limit = self.shape("threshold")
+        speed, below = np.abs(qd), np.abs(qd) < limit
+        turning = _sign_slope(qd, sign_width)
+        powers = [np.ones_like(qd), 2.0 * speed, 3.0 * qd**2]
+        low, high = [p * below for p in powers], [p * ~below for p in powers]
+        return np.column_stack([turning * (qd > 0.0), turning * (qd <= 0.0), *low, *high])
 
 
 @dataclass(frozen=True)
@@ -89,8 +115,13 @@ class Arctan(Shaped):
     nonnegative: ClassVar[tuple[str, ...]] = ()
     SHAPES: ClassVar[tuple[Shape, ...]] = (Shape("f4", 5.0, 0.5, 300.0, "per speed"),)
 
-    def columns(self, qd: Array, *, smooth: bool) -> Array:
-        return np.column_stack([sign(qd, smooth), qd, np.arctan(self.shape("f4") * qd), np.ones_like(qd)])
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
+        return np.column_stack([_sign(qd, sign_width), qd, np.arctan(self.shape("f4") * qd), np.ones_like(qd)])
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        f4 = self.shape("f4")
+        bending = f4 / (1.0 + (f4 * qd) ** 2)
+        return np.column_stack([_sign_slope(qd, sign_width), np.ones_like(qd), bending, np.zeros_like(qd)])
 
 
 @dataclass(frozen=True)
@@ -105,7 +136,16 @@ class Stribeck(Shaped):
     nonnegative: ClassVar[tuple[str, ...]] = ("fc", "fs", "fv")
     SHAPES: ClassVar[tuple[Shape, ...]] = (Shape("vs", 0.1, 0.01, 0.5, "speed"), Shape("d", 1.0, 0.5, 3.0))
 
-    def columns(self, qd: Array, *, smooth: bool) -> Array:
-        direction = sign(qd, smooth)
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
+        direction = _sign(qd, sign_width)
         sticking = np.exp(-(np.abs(qd / self.shape("vs")) ** self.shape("d")))
         return np.column_stack([(1.0 - sticking) * direction, sticking * direction, qd, np.ones_like(qd)])
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        vs, d = self.shape("vs"), self.shape("d")
+        speed = np.maximum(np.abs(qd), _REST) / vs
+        sticking, turning = np.exp(-(speed**d)), _sign_slope(qd, sign_width)
+        # d sticking / d qd times the sign: both change their signs with qd
+        fading = -sticking * d * speed ** (d - 1.0) / vs * np.abs(np.tanh(qd / sign_width))
+        held = sticking * turning + fading
+        return np.column_stack([turning - held, held, np.ones_like(qd), np.zeros_like(qd)])

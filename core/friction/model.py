@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.friction.laws import SIGN_WIDTH
 from core.friction.term import FrictionTerm, Shape, VelocityLaw
 from core.signals.motion import JointMotion
 
@@ -80,17 +81,17 @@ class JointFriction:
     def part_columns(self, part: VelocityLaw | FrictionTerm, motion: JointMotion, joint: int) -> Array:
         """Return the columns (N, k) of one of ``parts``."""
         if part is self.law:
-            return self.law.columns(motion.qd[:, joint], smooth=False)
+            return self.law.columns(motion.qd[:, joint], sign_width=0.0)
         return next(t for t in self.terms if t is part).columns(motion, joint, self.law, smooth=False)
 
     def columns(self, motion: JointMotion, joint: int, *, smooth: bool = False) -> Array:
-        law = self.law.columns(motion.qd[:, joint], smooth=smooth)
+        law = self.law.columns(motion.qd[:, joint], sign_width=SIGN_WIDTH if smooth else 0.0)
         return np.hstack([law, *(term.columns(motion, joint, self.law, smooth=smooth) for term in self.terms)])
 
     def sliding(self, motion: JointMotion, joint: int, direction: float) -> Array:
         """Return ``columns`` as if the joint slid slowly in ``direction`` wherever it is."""
         qd = np.full(motion.n_samples, direction * _SLIDING)
-        law = self.law.columns(qd, smooth=False)
+        law = self.law.columns(qd, sign_width=0.0)
         return np.hstack([law, *(term.sliding(motion, joint, self.law, qd) for term in self.terms)])
 
 

@@ -135,11 +135,16 @@ class VelocityLaw(Protocol):
 
     def with_shapes(self, values: dict[str, float]) -> Self: ...
 
-    def columns(self, qd: Array, *, smooth: bool) -> Array:
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
         """Return (N, k) for velocities (N,): the torque per unit of each parameter.
 
-        ``smooth`` asks for a torque without jumps, as a controller needs it.
+        ``sign_width`` (rad/s, m/s) asks for a torque without jumps, as a controller needs it: the sign changes over
+        that speed. With 0 it is the exact sign.
         """
+        ...
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        """Return the derivatives (N, k) of ``columns`` in the velocity, for a ``sign_width`` above 0."""
         ...
 
 

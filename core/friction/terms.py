@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from core.errors import InputError
+from core.friction.laws import SIGN_WIDTH
 from core.friction.term import Shape, Shaped, VelocityLaw, link_torque
 from core.signals.motion import JointMotion
 
@@ -197,10 +198,11 @@ class Warmup(Shaped):
         return ()
 
     def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, smooth: bool) -> Array:
-        return self._heated(motion, joint, law, law.columns(motion.qd[:, joint], smooth=smooth))
+        columns = law.columns(motion.qd[:, joint], sign_width=SIGN_WIDTH if smooth else 0.0)
+        return self._heated(motion, joint, law, columns)
 
     def sliding(self, motion: JointMotion, joint: int, law: VelocityLaw, qd: Array) -> Array:
-        return self._heated(motion, joint, law, law.columns(qd, smooth=False))
+        return self._heated(motion, joint, law, law.columns(qd, sign_width=0.0))
 
     def _heated(self, motion: JointMotion, joint: int, law: VelocityLaw, columns: Array) -> Array:
         cooling = np.exp(-motion.period / self.shape("time_constant"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.errors import InputError
-from core.friction import friction_model
+from core.friction import LAWS, friction_model
 from core.signals.motion import JointMotion
 
 
@@ -36,6 +36,22 @@ def test_smooth_friction_does_not_jump_and_ends_where_the_sign_does(motion):
     assert np.abs(np.diff(smooth)).max() < 0.06
     fast = np.abs(motion.qd[:, 0]) > 0.1
     assert smooth[fast] == pytest.approx(sharp[fast], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_slopes_of_every_law_are_those_of_its_smooth_columns(name):
+    law = LAWS[name]()
+    qd = np.array([-2.1, -0.4, -0.13, -0.011, 1e-4, 0.02, 0.17, 0.31, 1.7])
+    h = 1e-7
+    above, below = (law.columns(qd + step, sign_width=0.05) for step in (h, -h))
+    assert law.slopes(qd, sign_width=0.05) == pytest.approx((above - below) / (2.0 * h), rel=1e-5, abs=1e-5)
+    assert np.isfinite(law.slopes(np.zeros(1), sign_width=0.05)).all()
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_narrow_smooth_sign_is_the_sign(name):
+    law, qd = LAWS[name](), np.array([-1.0, -0.1, 0.1, 1.0])
+    assert law.columns(qd, sign_width=1e-4) == pytest.approx(law.columns(qd, sign_width=0.0))
 
 
 def test_specifications_round_trip_and_differ_by_joint():
