@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
 from drivers.contract import ApproachSpeed, Capabilities, ProtectiveStop
+from drivers.motion_player import MotionOrder, ProcessPlayer
 from drivers.trajectory import PlayableTrajectory
 from drivers.universal_robots.dashboard import SAFE, Dashboard
-from drivers.universal_robots.motion import UrMotionPlayer
 from drivers.universal_robots.outputs import N_JOINTS
 from drivers.universal_robots.stream import RtdeStreamReader
 
@@ -25,9 +26,11 @@ class UniversalRobotsDriver:
     def source(self) -> RtdeStreamReader:
         return RtdeStreamReader(self.host, self.rate_hz)
 
-    def player(self, trajectory: Path, approach: ApproachSpeed | None, settle_time: float) -> UrMotionPlayer:
+    def player(self, trajectory: Path, approach: ApproachSpeed | None, settle_time: float) -> ProcessPlayer:
         PlayableTrajectory.load(trajectory, N_JOINTS)
-        return UrMotionPlayer(self.host, self.capabilities.max_rate_hz, trajectory, approach, settle_time)
+        rate = self.capabilities.max_rate_hz
+        order = MotionOrder(self.host, rate, str(trajectory), approach, settle_time, os.getpid())
+        return ProcessPlayer("drivers.universal_robots.motion_process", order)
 
     def halt(self) -> None:
         with Dashboard(self.host) as dashboard:

@@ -9,66 +9,21 @@ controller, and the controller's own watchdog stops the program that no longer h
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
-import signal
 import sys
 import threading
-import time
 from dataclasses import asdict
-from typing import IO, Any
+from typing import Any
 
 from core.errors import DynidError
-from drivers.contract import DriverError, MotionFinish
+from drivers.contract import MotionFinish
+from drivers.motion_orders import Orders
+from drivers.motion_player import MotionOrder
 from drivers.universal_robots.dashboard import Dashboard
-from drivers.universal_robots.motion import MotionOrder
-from drivers.universal_robots.playback import Playback, StopOrder
+from drivers.universal_robots.playback import Playback
 
 RECONNECTS = "econnecting..."  # what the vendor's client prints when it does; a test compares it with the client
-SILENCE_LIMIT = 0.3  # s without a word from the parent
-LAST_LOOK = 0.1  # s more for what was said while this process itself was held up
-ORPHAN_TIMEOUT = 2.0  # s for an orderly end after the parent has died
-
-_PR_SET_PDEATHSIG = 1
-
-
-class Orders:
-    """What the parent says, read by a thread of its own, and that it says anything, watched by another."""
-
-    def __init__(self, lines: IO[str], host: str) -> None:
-        self.proceed = threading.Event()
-        self.stop: StopOrder | None = None
-        self._heard = threading.Event()
-        self._lines = lines
-        self._host = host
-
-    def start(self) -> None:
-        for work in (self._listen, self._watch):
-            threading.Thread(target=work, name="orders", daemon=True).start()
-
-    def end(self, reason: str, code: str | None = None) -> None:
-        """Stop the robot, unless a stop was ordered before."""
-        self.stop = self.stop or StopOrder(reason, immediately=False, code=code)
-
-    def _watch(self) -> None:
-        while self._heard.wait(SILENCE_LIMIT) or self._heard.wait(LAST_LOOK):
-            self._heard.clear()
-        self.end(f"the device host said nothing for {SILENCE_LIMIT} s; it hangs", "device-host-silent")
-
-    def _listen(self) -> None:
-        for line in self._lines:
-            self._heard.set()
-            order = json.loads(line)
-            if order["command"] == "proceed":
-                self.proceed.set()
-            elif order["command"] == "stop":
-                self.stop = StopOrder(order["reason"], order["immediately"])
-        self.end("the device host is gone")
-        time.sleep(ORPHAN_TIMEOUT)  # an orderly end takes this thread with it; otherwise:
-        with contextlib.suppress(DriverError), Dashboard(self._host) as dashboard:
-            dashboard.stop()
-        os._exit(1)
 
 
 class Outputs:
@@ -101,16 +56,17 @@ class Outputs:
             os.write(self._events, line.encode())
 
 
+def _halt(host: str) -> None:
+    with Dashboard(host) as dashboard:
+        dashboard.stop()
+
+
 def main() -> None:
     """Read the order, play, report, and end without the vendor's clean-up, which may block."""
     outputs = Outputs()
     order = MotionOrder.from_line(sys.stdin.readline())
-    orders = Orders(sys.stdin, order.host)
-    signal.signal(signal.SIGTERM, lambda *_: orders.end("the motion process was told to end"))
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != order.parent:  # it died before the line above
-        orders.end("the device host is gone")
-    orders.start()
+    orders = Orders(sys.stdin, lambda: _halt(order.host))
+    orders.start(order.parent)
     try:
         playback = Playback(order, orders, outputs)  # kept: the vendor's destructor takes half a second
         finish = playback.run()

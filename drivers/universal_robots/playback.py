@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,9 +22,10 @@ from drivers.contract import (
     ProtectiveStop,
     UnsupportedController,
 )
+from drivers.motion_orders import MotionFailed, StopOrder, Stopped, realtime_priority
+from drivers.motion_player import MotionOrder
 from drivers.trajectory import PlayableTrajectory
 from drivers.universal_robots.dashboard import SAFE, Dashboard
-from drivers.universal_robots.motion import MotionOrder
 from drivers.universal_robots.outputs import N_JOINTS
 
 LOOKAHEAD = 0.05  # s, of servoj: 0.03 (sharp) to 0.2 (smooth)
@@ -41,19 +40,9 @@ KICK_PERIOD = 0.02  # s between kicks while nothing else is sent
 LONGEST_STALL = 0.06  # s that may pass between two commands; the watchdog must not be the first to notice
 MOVE_START_TIMEOUT = 2.0  # s until an approach must have begun
 PROGRESS_PERIOD = 0.1  # s
-PRIORITY = 40  # of SCHED_FIFO
 SUPPORTED_MAJOR = 5  # of PolyScope; earlier ones lack remote control, later ones the dashboard server
 CONNECTION_LOST = "connection-lost"  # after which the client is not asked for anything any more
 VENDOR_ERRORS = (RuntimeError, ValueError)  # what the vendor's C++ exceptions arrive as
-
-
-@dataclass(frozen=True)
-class StopOrder:
-    """``code``: set when it is not a stop that somebody wanted, but a fault."""
-
-    reason: str
-    immediately: bool
-    code: str | None = None
 
 
 class Orders(Protocol):
@@ -69,19 +58,6 @@ class Outputs(Protocol):
     reconnects: threading.Event
 
     def send_event(self, event: str, **fields: Any) -> None: ...
-
-
-class Stopped(Exception):  # noqa: N818 - not an error
-    """Unwinds the motion when a stop has been ordered."""
-
-
-class MotionFailed(Exception):  # noqa: N818 - likewise
-    """Unwinds the motion when the robot no longer does as it is told."""
-
-    def __init__(self, reason: str, code: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.code = code
 
 
 def check_ready(host: str) -> None:
@@ -145,7 +121,7 @@ class Playback:
                 joint=joint + 1,
             )
         check_ready(self._order.host)
-        with _realtime_priority():  # from here on, so that the client's own thread inherits it
+        with realtime_priority():  # from here on, so that the client's own thread inherits it
             return self._play()
 
     def _play(self) -> MotionFinish:
@@ -308,16 +284,3 @@ class Playback:
         period = 1e3 * np.diff(self._sent)
         shown = tuple(np.percentile(period, [50, 99, 100]).round(3).tolist()) if period.size else None
         return MotionFinish(outcome, reason, code, len(self._sent), self._late, shown)
-
-
-@contextlib.contextmanager
-def _realtime_priority() -> Iterator[None]:
-    """Run at a fixed priority where that is allowed and another processor remains for the rest."""
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
-    if (os.cpu_count() or 1) > 1:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, *before)

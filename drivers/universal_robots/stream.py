@@ -24,9 +24,9 @@ from drivers.contract import (
     DriverUnreachable,
     UnsupportedController,
 )
+from drivers.sequence import SequenceCounter
 from drivers.universal_robots import outputs, rtde
 from drivers.universal_robots.dashboard import Dashboard
-from drivers.universal_robots.sequence import SequenceCounter
 
 CONNECT_TIMEOUT = 2.0  # s
 RECEIVE_BYTES = 1 << 18

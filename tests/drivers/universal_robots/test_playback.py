@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from drivers.contract import ApproachSpeed, MotionFinish
+from drivers.motion_orders import StopOrder
+from drivers.motion_player import MotionOrder
 from drivers.universal_robots import playback
-from drivers.universal_robots.motion import MotionOrder
-from drivers.universal_robots.playback import LONGEST_STALL, WATCHDOG_HZ, Playback, StopOrder
+from drivers.universal_robots.playback import LONGEST_STALL, WATCHDOG_HZ, Playback
 
 RATE = 500.0
 DURATION = 1.0

@@ -21,9 +21,9 @@ import pytest
 from core.errors import MotionLimitError
 from core.streaming.samples import STATUS_MOVING, STATUS_PROGRAM_RUNNING, SampleBlock
 from drivers.contract import KEEP_ALIVE_PERIOD, ApproachSpeed, ConnectionLost, MotionFinish
+from drivers.motion_player import ProcessPlayer
 from drivers.trajectory import TrajectoryFileError
 from drivers.universal_robots.driver import UniversalRobotsDriver
-from drivers.universal_robots.motion import UrMotionPlayer
 from drivers.universal_robots.motion_process import RECONNECTS
 from drivers.virtual.process import VirtualUR10e
 
@@ -47,7 +47,7 @@ class Listener:
 
     def __init__(
         self,
-        player: UrMotionPlayer,
+        player: ProcessPlayer,
         during: Callable[[], object] = lambda: None,
     ) -> None:
         self.seen: list[str] = []
@@ -112,7 +112,7 @@ class Robot:
     def play(
         self,
         path: Path,
-        during: Callable[[UrMotionPlayer], object] = lambda _: None,
+        during: Callable[[ProcessPlayer], object] = lambda _: None,
         approach: ApproachSpeed | None = APPROACH,
     ) -> MotionFinish:
         player = self.driver.player(path, approach, settle_time=0.05)
@@ -227,7 +227,7 @@ def test_a_parent_that_falls_silent_leaves_a_robot_that_stops(robot: Robot, tmp_
 
 
 def test_a_process_that_hangs_leaves_a_robot_that_stops(robot: Robot, tmp_path: Path) -> None:
-    def hang(player: UrMotionPlayer) -> None:
+    def hang(player: ProcessPlayer) -> None:
         assert player.pid is not None
         os.kill(player.pid, signal.SIGSTOP)
         robot.until_rest(1.0)
@@ -251,7 +251,7 @@ def test_faults_while_moving(
 ) -> None:
     """A dropped link makes the vendor's client crash; that is its process's end and no other's."""
 
-    def inject(_: UrMotionPlayer) -> None:
+    def inject(_: ProcessPlayer) -> None:
         if fault == "halt":
             robot.driver.halt()
         else:

@@ -55,7 +55,7 @@ class SequenceCounter:
         lost[1:] = np.diff(sequence) - 1
         smallest = int(lost.min())
         if smallest < -1:
-            raise DriverProtocolError(f"RTDE: time stamps run backwards after {self._stamp:.4f} s")
+            raise DriverProtocolError(f"time stamps run backwards after {self._stamp:.4f} s")
         if smallest == -1:
             self.repeated += int((lost == -1).sum())
         self._sequence = int(sequence[-1])

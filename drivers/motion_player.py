@@ -1,7 +1,8 @@
-"""Motion, seen from the device host: a player that runs the vendor's client in a process of its own.
+"""Motion, seen from the device host: a player whose work is done by a process of its own.
 
-That client ends its process with a segmentation fault when its connection drops, so it may share a process
-with nothing else. The two sides exchange one JSON object per line, over the child's stdin and stdout.
+A vendor's client may end its process with a segmentation fault, and a stream of set-points may not wait for
+anything else. The two sides exchange one JSON object per line, over the child's stdin and stdout; the child's
+side is ``drivers.motion_orders``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from drivers.contract import ApproachSpeed, MotionFinish, MotionListener
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class MotionOrder:
-    """The first line a motion process is given: everything it needs."""
+    """The first line a motion process is given: everything it needs. ``options`` are the driver's own."""
 
     host: str
     rate_hz: float
@@ -33,6 +33,7 @@ class MotionOrder:
     approach: ApproachSpeed | None
     settle_time: float
     parent: int
+    options: dict[str, str] = field(default_factory=dict)
 
     def to_line(self) -> str:
         return json.dumps(asdict(self)) + "\n"
@@ -44,13 +45,12 @@ class MotionOrder:
         return cls(approach=None if approach is None else ApproachSpeed(**approach), **fields)
 
 
-class UrMotionPlayer:
-    """A `drivers.contract.MotionPlayer`."""
+class ProcessPlayer:
+    """A `drivers.contract.MotionPlayer` that runs ``python -m module`` and gives it ``order``."""
 
-    def __init__(
-        self, host: str, rate_hz: float, trajectory: Path, approach: ApproachSpeed | None, settle_time: float
-    ) -> None:
-        self._order = MotionOrder(host, rate_hz, str(trajectory), approach, settle_time, os.getpid())
+    def __init__(self, module: str, order: MotionOrder) -> None:
+        self._module = module
+        self._order = order
         self._process: subprocess.Popen[str] | None = None
         self._sending = threading.Lock()  # against the thread that closes the pipe
 
@@ -63,7 +63,7 @@ class UrMotionPlayer:
         """Start the process. Call it from a thread that outlives the motion: the kernel stops the robot's
         process when the *thread* that started it ends.
         """
-        command = [sys.executable, "-m", "drivers.universal_robots.motion_process"]
+        command = [sys.executable, "-m", self._module]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdin is not None  # noqa: S101 - it is a pipe
         os.set_blocking(process.stdin.fileno(), False)  # a process that hangs must not hold up its parent

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivers.contract import DriverProtocolError
-from drivers.universal_robots.sequence import SequenceCounter
+from drivers.sequence import SequenceCounter
 
 SECOND = 1_000_000_000
 
