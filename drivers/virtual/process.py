@@ -1,4 +1,4 @@
-"""A virtual UR10e as a child process of whoever needs one: tests, the demonstration, a trial of the service."""
+"""A virtual robot as a child process of whoever needs one: tests, the demonstration, a trial of the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from queue import Empty, Queue
 from types import TracebackType
@@ -27,46 +27,27 @@ class VirtualRobotError(DynidError):
     code = "virtual-robot-failed"
 
 
-class VirtualUR10e:
-    """One virtual UR10e on ``host``; start and stop it as a context manager.
+class VirtualRobot:
+    """One virtual robot on ``host``; start and stop it as a context manager.
 
     It listens on the ports that a real controller has, so each robot needs a loopback address of its own.
     When this process ends, however it ends, the robot ends too.
 
     Parameters
     ----------
-    host
-        Loopback address.
-    seed
-        Number of the individual robot: same seed, same robot.
-    model
-        Model file that its controller believes in; the catalogue's UR10e by default.
-    version
-        Controller version to report, four numbers.
-    unlock_delay
-        s before a protective stop can be unlocked (5 on a real robot).
-    startup_timeout
-        s to wait until all ports listen; the first start on a machine compiles for some seconds.
+    label : what it is called in messages.
+    module : what ``python -m`` runs.
+    host : loopback address.
+    options : of the module, besides ``--host``.
+    startup_timeout : s to wait until all ports listen.
     """
 
-    def __init__(
-        self,
-        host: str = "127.0.0.1",
-        seed: int = 0,
-        *,
-        model: Path | None = None,
-        version: str = "5.25.1.0",
-        unlock_delay: float = 5.0,
-        startup_timeout: float = 90.0,
-    ) -> None:
+    def __init__(self, label: str, module: str, host: str, options: Sequence[str], startup_timeout: float) -> None:
         self.host = host
-        self.seed = seed
         self.ready: dict[str, Any] = {}
         """What the robot said when it was ready: ports, pid, model, serial."""
-        self._options = ["--host", host, "--seed", str(seed), "--version", version]
-        self._options += ["--unlock-delay", str(unlock_delay), "--supervised"]
-        if model is not None:
-            self._options += ["--model", str(model)]
+        self._label = label
+        self._command = [sys.executable, "-m", module, "--host", host, *options, "--supervised"]
         self._startup_timeout = startup_timeout
         self._process: subprocess.Popen[str] | None = None
         self._answers: Queue[str | None] = Queue()
@@ -82,10 +63,9 @@ class VirtualUR10e:
             It did not start; ``port-in-use`` where another program has one of its ports.
         """
         if self._process is not None:
-            raise VirtualRobotError(f"the virtual UR10e at {self.host} runs already")
-        command = [sys.executable, "-m", "drivers.virtual.ur10e", *self._options]
+            raise VirtualRobotError(f"the {self._label} at {self.host} runs already")
         self._process = subprocess.Popen(
-            command,
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -145,7 +125,7 @@ class VirtualUR10e:
         return "".join(self._log)
 
     def request(self, do: str, **arguments: object) -> dict[str, Any]:
-        """Inject a fault or ask for counters: see ``drivers.virtual.ur_controller.faults``.
+        """Inject a fault or ask for counters: see the ``faults`` module of its controller.
 
         Raises
         ------
@@ -161,19 +141,19 @@ class VirtualUR10e:
                 raise self._died() from error
         answer = self._next_answer(_ANSWER_TIMEOUT)
         if not answer.pop("ok", False):
-            raise VirtualRobotError(f"virtual UR10e at {self.host}: {answer.get('detail')}")
+            raise VirtualRobotError(f"{self._label} at {self.host}: {answer.get('detail')}")
         return answer
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
-            raise VirtualRobotError(f"the virtual UR10e at {self.host} is not running; start it first")
+            raise VirtualRobotError(f"the {self._label} at {self.host} is not running; start it first")
         return self._process
 
     def _await_ready(self) -> dict[str, Any]:
         said = self._next_answer(self._startup_timeout)
         if not said.pop("ready", False):
             detail, code = said.pop("detail", "it gave no reason"), said.pop("code", None)
-            raise VirtualRobotError(f"the virtual UR10e does not start: {detail}", code=code, **said)
+            raise VirtualRobotError(f"the {self._label} does not start: {detail}", code=code, **said)
         return said
 
     def _collect_answers(self, stream: Iterable[str]) -> None:
@@ -186,7 +166,7 @@ class VirtualUR10e:
             line = self._answers.get(timeout=timeout)
         except Empty:
             raise VirtualRobotError(
-                f"the virtual UR10e at {self.host} said nothing within {timeout:g} s", host=self.host
+                f"the {self._label} at {self.host} said nothing within {timeout:g} s", host=self.host
             ) from None
         if line is None:
             raise self._died()
@@ -198,7 +178,43 @@ class VirtualUR10e:
         self._readers[1].join(_END_TIMEOUT)
         code = process.wait(_END_TIMEOUT)
         return VirtualRobotError(
-            f"the virtual UR10e at {self.host} ended with exit code {code}:\n{self.log.strip()}",
+            f"the {self._label} at {self.host} ended with exit code {code}:\n{self.log.strip()}",
             host=self.host,
             exit_code=code,
         )
+
+
+class VirtualUR10e(VirtualRobot):
+    """A virtual UR10e: RTDE, dashboard and script ports; faults: ``drivers.virtual.ur_controller.faults``.
+
+    Parameters
+    ----------
+    host
+        Loopback address.
+    seed
+        Number of the individual robot: same seed, same robot.
+    model
+        Model file that its controller believes in; the catalogue's UR10e by default.
+    version
+        Controller version to report, four numbers.
+    unlock_delay
+        s before a protective stop can be unlocked (5 on a real robot).
+    startup_timeout
+        s to wait until all ports listen; the first start on a machine compiles for some seconds.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        seed: int = 0,
+        *,
+        model: Path | None = None,
+        version: str = "5.25.1.0",
+        unlock_delay: float = 5.0,
+        startup_timeout: float = 90.0,
+    ) -> None:
+        options = ["--seed", str(seed), "--version", version, "--unlock-delay", str(unlock_delay)]
+        if model is not None:
+            options += ["--model", str(model)]
+        super().__init__("virtual UR10e", "drivers.virtual.ur10e", host, options, startup_timeout)
+        self.seed = seed

@@ -1,32 +1,30 @@
-"""Faults on demand, over a private channel that no real controller has: JSON lines in, JSON lines out.
+"""Faults on demand, over a private channel that no real controller has (see ``drivers.virtual.serving``).
 
-    {"do": "statistics"}                          counters
-    {"do": "drop"}                                cut every RTDE connection
-    {"do": "stall", "seconds": 1.5}               RTDE stays connected but silent; time goes on
-    {"do": "skip", "packages": 5}                 leave out that many control cycles' packages
-    {"do": "protective-stop"}                     as if the robot had hit something
-    {"do": "emergency-stop"}                      press the button
-    {"do": "remote-control", "on": false}         someone at the pendant takes over
-
-Every line is answered: ``{"ok": true, ...}`` or ``{"ok": false, "detail": "..."}``.
+{"do": "statistics"}                          counters
+{"do": "drop"}                                cut every RTDE connection
+{"do": "stall", "seconds": 1.5}               RTDE stays connected but silent; time goes on
+{"do": "skip", "packages": 5}                 leave out that many control cycles' packages
+{"do": "protective-stop"}                     as if the robot had hit something
+{"do": "emergency-stop"}                      press the button
+{"do": "remote-control", "on": false}         someone at the pendant takes over
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from drivers.virtual.serving import Actions
 from drivers.virtual.ur_controller.server import ControllerServer
 
 
 class Faults:
-    """Carries out requests on one controller."""
+    """What may be done to one controller."""
 
     def __init__(self, server: ControllerServer) -> None:
         self._server = server
-        self._actions: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+        self.actions: Actions = {
             "statistics": lambda _request: server.statistics(),
             "drop": self._drop,
             "stall": self._stall,
@@ -35,15 +33,6 @@ class Faults:
             "emergency-stop": self._emergency_stop,
             "remote-control": self._remote_control,
         }
-
-    def handle(self, line: str) -> dict[str, Any]:
-        """Carry out one request and return its answer."""
-        try:
-            request = json.loads(line)
-            action = self._actions[request["do"]]
-            return {"ok": True, **action(request)}
-        except (ValueError, KeyError, TypeError) as error:
-            return {"ok": False, "detail": f"cannot carry out {line.strip()!r}: {error!r}"}
 
     def _drop(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         clients = list(self._server.traffic.clients)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivers.virtual.cycle_timer import CycleTimer
 from drivers.virtual.plant import CONTROL_PERIOD
-from drivers.virtual.ur_controller import ports
+from drivers.virtual.ports import Ports
+from drivers.virtual.ur_controller import port_numbers
 from drivers.virtual.ur_controller.controller import Controller
-from drivers.virtual.ur_controller.cycle_timer import CycleTimer
 from drivers.virtual.ur_controller.dashboard import BANNER, Dashboard
 from drivers.virtual.ur_controller.script_text import ProgramTooLong, ScriptSplitter
 from drivers.virtual.ur_controller.session import RtdeSession
@@ -159,7 +160,7 @@ def _configured(transport: asyncio.BaseTransport) -> asyncio.Transport:
 class ControllerServer:
     """Runs one controller on its bound ports. Create it on a running loop, then ``start``."""
 
-    def __init__(self, controller: Controller, bound: ports.Ports) -> None:
+    def __init__(self, controller: Controller, bound: Ports) -> None:
         self.controller = controller
         self.traffic = Traffic()
         self._bound = bound
@@ -179,8 +180,8 @@ class ControllerServer:
         self._bound.listen()
         dashboard = Dashboard(self.controller)
         factories: dict[int, Callable[[], asyncio.Protocol]] = {
-            ports.RTDE: lambda: _RtdeClient(self.controller, self.traffic),
-            ports.DASHBOARD: lambda: _DashboardClient(dashboard),
+            port_numbers.RTDE: lambda: _RtdeClient(self.controller, self.traffic),
+            port_numbers.DASHBOARD: lambda: _DashboardClient(dashboard),
         }
         loop = asyncio.get_running_loop()
         for port, bound in self._bound.sockets.items():

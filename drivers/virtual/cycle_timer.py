@@ -1,4 +1,4 @@
-"""A 2 ms tick on a timerfd: asyncio's own timers round to whole milliseconds."""
+"""A steady tick on a timerfd: asyncio's own timers round to whole milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 
 _CLOCK_MONOTONIC = 1
-_MAX_BEHIND = 50
+_MAX_BEHIND = 0.1  # s
 _AT_ONCE = 4
 
 
@@ -42,7 +42,7 @@ class CycleTimer:
     """Calls ``tick`` once per period on the running loop.
 
     When the process was held up, missed cycles are made up for, a few at a time so that clients are heard in
-    between, and up to fifty: controller time follows real time. ``late`` counts cycles that ran late,
+    between, and up to a tenth of a second: controller time follows real time. ``late`` counts cycles that ran late,
     ``dropped`` those that never ran: there controller time stood.
     """
 
@@ -51,6 +51,7 @@ class CycleTimer:
         self._loop = asyncio.get_running_loop()
         self._descriptor = _open_timer(period)
         self._due = 0
+        self._most = round(_MAX_BEHIND / period)
         self.late = 0
         self.dropped = 0
         self._loop.add_reader(self._descriptor, self._expired)
@@ -69,10 +70,10 @@ class CycleTimer:
         catching_up = self._due > 0
         self.late += expired if catching_up else expired - 1
         self._due += expired
-        if self._due > _MAX_BEHIND:
-            self.late -= self._due - _MAX_BEHIND
-            self.dropped += self._due - _MAX_BEHIND
-            self._due = _MAX_BEHIND
+        if self._due > self._most:
+            self.late -= self._due - self._most
+            self.dropped += self._due - self._most
+            self._due = self._most
         if not catching_up:
             self._run()
 

@@ -1,4 +1,4 @@
-"""The controller's ports, bound before anything slow happens, so that a taken port is told at once."""
+"""A virtual controller's ports, bound before anything slow happens, so that a taken port is told at once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ from types import TracebackType
 from typing import Self
 
 from core.errors import DynidError
-
-DASHBOARD = 29999
-PRIMARY = 30001
-SECONDARY = 30002
-REALTIME = 30003
-RTDE = 30004
-ALL = (DASHBOARD, PRIMARY, SECONDARY, REALTIME, RTDE)
 
 
 class PortUnavailable(DynidError):  # noqa: N818 - says what happened
@@ -33,7 +26,7 @@ class Ports:
         With the code ``port-in-use`` where another program has the port.
     """
 
-    def __init__(self, host: str, ports: Iterable[int] = ALL) -> None:
+    def __init__(self, host: str, ports: Iterable[int]) -> None:
         self.host = host
         self.sockets: dict[int, socket.socket] = {}
         try:
