@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.dynamics.base_parameters import BaseParameters, reduce_to_base
-from core.dynamics.regressor_adjoint import regressor_adjoint
 from core.errors import InputError
+from core.excitation.excited_robot import ExcitedArm, ExcitedRobot
+from core.excitation.trajectory import Motion
+from core.friction import VelocityLaw, friction_model
 from core.models import SerialChain
 
 Array = NDArray[np.float64]
-Motion = tuple[Array, Array, Array]
-
-FRICTION = ("coulomb_viscous",)
-"""Friction models whose columns a criterion may have."""
 
 
 class ObservationColumns:
@@ -24,89 +22,109 @@ class ObservationColumns:
 
     Parameters
     ----------
-    model : rotor inertias count where it has them among its parameters.
-    friction : "coulomb_viscous" adds viscous, sign and offset columns of every joint; None adds nothing.
-    joint_weights : (n,) factors on the rows of each joint, such as one over the torque noise.
+    robot : a serial chain, or a robot of another kind as designs see it. Rotor inertias count where they are
+        among its parameters.
+    friction : a velocity law of ``core.friction`` for all joints, or one per joint, adds the law's columns; shapes
+        that are not given, as in ``arctan(f4=5)``, have their nominal values. None adds nothing.
+    joint_weights : (r,) factors on the rows of each joint, such as one over the torque noise.
 
     Raises
     ------
     InputError
-        No columns are known for this friction model.
+        The friction is unknown or depends on more than velocity, or the robot has no joint friction.
     """
 
-    def __init__(self, model: SerialChain, friction: str | None = None, joint_weights: Array | None = None) -> None:
-        if friction is not None and friction not in FRICTION:
-            raise InputError(
-                f"excitation cannot be designed for friction {friction!r}: its columns depend on more than its "
-                f"linear parameters; there is {', '.join(FRICTION)}",
-                code="friction-unknown",
-            )
-        self.model = model
-        self.friction = friction
-        self.base: BaseParameters = reduce_to_base(model)
+    def __init__(
+        self,
+        robot: SerialChain | ExcitedRobot,
+        friction: str | Sequence[str] | None = None,
+        joint_weights: Array | None = None,
+    ) -> None:
+        self.robot: ExcitedRobot = ExcitedArm(robot) if isinstance(robot, SerialChain) else robot
         self.joint_weights = None if joint_weights is None else np.asarray(joint_weights, dtype=np.float64)
+        self._friction = _Friction(() if friction is None else _laws(friction, self.robot), len(self.robot.base_names))
 
     @property
     def n_joints(self) -> int:
-        return self.model.n_joints
+        """Number n of coordinates that a trajectory moves."""
+        return len(self.robot.coordinate_names)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names (p,): base parameters, then viscous, Coulomb and offset of joint 1, 2, ..."""
-        joints = range(1, self.n_joints + 1) if self.friction else ()
-        return self.base.base_names + tuple(f"{name}{j}" for j in joints for name in ("fv", "fc", "b"))
+        """Names (p,): base parameters, then the friction parameters of joint 1, 2, ..."""
+        return self.robot.base_names + self._friction.names
 
     @property
     def count(self) -> int:
         """Number of columns p."""
-        return self.base.count + (3 * self.n_joints if self.friction else 0)
+        return len(self.names)
 
     @cached_property
     def gravity_dependent(self) -> NDArray[np.bool_]:
         """Which of the columns (p,) a robot at rest feels."""
-        q = np.random.default_rng(0).uniform(-np.pi, np.pi, (50, self.n_joints))
-        still = np.zeros_like(q)
-        at_rest = np.abs(self.base.columns(self.model.regressor(q, still, still))).max(axis=(0, 1))
-        out = np.zeros(self.count, dtype=bool)
-        out[: self.base.count] = at_rest > 1e-9 * at_rest.max()
-        return out
+        return np.concatenate([self.robot.gravity_dependent, np.zeros(len(self._friction.names), dtype=bool)])
 
-    def matrix(self, motion: Motion, sign_width: float | None = None) -> Array:
-        """Return W (N n, p), rows sample by sample; ``sign(qd)`` is ``tanh(qd / sign_width)`` if given."""
-        q, qd, qdd = motion
-        rows, n, b = q.shape[0], self.n_joints, self.base.count
-        out = np.zeros((rows, n, self.count))
-        out[:, :, :b] = self.model.regressor(q, qd, qdd)[:, :, self.base.independent]
-        if self.friction is not None:
-            sign = np.sign(qd) if sign_width is None else np.tanh(qd / sign_width)
-            for j in range(n):
-                out[:, j, b + 3 * j] = qd[:, j]
-                out[:, j, b + 3 * j + 1] = sign[:, j]
-                out[:, j, b + 3 * j + 2] = 1.0
+    def matrix(self, motion: Motion, sign_width: float = 0.0) -> Array:
+        """Return W (N r, p), rows sample by sample; ``sign(qd)`` is ``tanh(qd / sign_width)`` if that is above 0."""
+        base = self.robot.base_regressor(motion)
+        out = self._friction.beside(base, motion[1], sign_width) if self._friction.names else base
         if self.joint_weights is not None:
-            out *= self.joint_weights[:, None]
-        return out.reshape(rows * n, self.count)
+            out = out * self.joint_weights[:, None]
+        return out.reshape(-1, self.count)
 
-    def pull_back(
-        self, motion: Motion, weights: Array, sign_width: float, torque_multipliers: Array | None = None
-    ) -> tuple[Array, Array, Array]:
-        """Return dJ/dq, dJ/dqd, dJ/dqdd, each (N, n), for ``weights = dJ/dW`` (N n, p).
-
-        ``torque_multipliers`` (N, n) add ``sum multipliers * tau`` to J, tau from the nominal model.
-        """
-        q, qd, qdd = motion
-        rows, n, b = q.shape[0], self.n_joints, self.base.count
-        weights = weights.reshape(rows, n, self.count)
+    def pull_back(self, motion: Motion, weights: Array, sign_width: float) -> Motion:
+        """Return dJ/dq, dJ/dqd, dJ/dqdd, each (N, n), for ``weights = dJ/dW`` (N r, p)."""
+        weights = weights.reshape(len(motion[0]), -1, self.count)
         if self.joint_weights is not None:
             weights = weights * self.joint_weights[:, None]
-        full = np.zeros((rows, n, self.model.n_parameters))
-        full[:, :, self.base.independent] = weights[:, :, :b]
-        if torque_multipliers is not None:
-            full += torque_multipliers[:, :, None] * self.model.parameters
-        out = np.empty_like(q), np.empty_like(q), np.empty_like(q)
-        regressor_adjoint(self.model.arrays, q, qd, qdd, self.model.rotor_inertia is not None, full, *out)
-        if self.friction is not None:
-            slope = (1.0 - np.tanh(qd / sign_width) ** 2) / sign_width
-            for j in range(n):
-                out[1][:, j] += weights[:, j, b + 3 * j] + weights[:, j, b + 3 * j + 1] * slope[:, j]
+        bars = self.robot.pull_back(motion, weights[:, :, : len(self.robot.base_names)])
+        self._friction.add_pull_back(motion[1], weights, sign_width, bars[1])
+        return bars
+
+
+class _Friction:
+    """Columns of velocity laws, one per joint, that follow ``first`` others. Joints of one law are handled at once."""
+
+    def __init__(self, laws: Sequence[VelocityLaw], first: int) -> None:
+        self.names = tuple(f"{name}{j}" for j, law in enumerate(laws, 1) for name in law.parameter_names)
+        ends = first + np.cumsum([0, *(len(law.parameter_names) for law in laws)])
+        self._groups: list[tuple[VelocityLaw, NDArray[np.intp], NDArray[np.intp]]] = []
+        for law in dict.fromkeys(laws):
+            joints = np.array([j for j, other in enumerate(laws) if other == law], dtype=np.intp)
+            places = ends[joints][:, None] + np.arange(len(law.parameter_names))
+            self._groups.append((law, joints, places))
+
+    def beside(self, base: Array, qd: Array, sign_width: float) -> Array:
+        """Return (N, n, p), friction columns at rates qd (N, n) to the right of a base regressor (N, n, b)."""
+        rows, n, b = base.shape
+        out = np.zeros((rows, n, b + len(self.names)))
+        out[:, :, :b] = base
+        for law, joints, places in self._groups:
+            columns = law.columns(qd[:, joints].ravel(), sign_width=sign_width)
+            out[:, joints[:, None], places] = columns.reshape(rows, *places.shape)
         return out
+
+    def add_pull_back(self, qd: Array, weights: Array, sign_width: float, out: Array) -> None:
+        """Add to out (N, n) what weights (N, n, p) on the columns mean for qd (N, n)."""
+        for law, joints, places in self._groups:
+            slopes = law.slopes(qd[:, joints].ravel(), sign_width=sign_width).reshape(len(qd), *places.shape)
+            out[:, joints] += (weights[:, joints[:, None], places] * slopes).sum(axis=2)
+
+
+def _laws(friction: str | Sequence[str], robot: ExcitedRobot) -> tuple[VelocityLaw, ...]:
+    if not robot.joints_move_alone:
+        raise InputError(
+            f"{robot.name} is not moved joint by joint, so its friction is no function of the rates of a trajectory; "
+            "design for its base parameters alone",
+            code="friction-invalid",
+        )
+    joints = friction_model(friction, len(robot.coordinate_names)).joints
+    for joint in joints:
+        if joint.terms:
+            raise InputError(
+                f"an excitation cannot be designed for friction {joint.composition!r}: the columns of "
+                f"{', '.join(term.name for term in joint.terms)} depend on more than velocity; name the law alone, "
+                f"{joint.law.name!r}",
+                code="friction-invalid",
+            )
+    return tuple(joint.law for joint in joints)

@@ -37,7 +37,6 @@ from core.excitation.search import OnProgress, Progress, Search
 from core.excitation.segments import Segments
 from core.excitation.trajectory import Trajectory
 from core.excitation.verification import fine_samples, information, verify
-from core.excitation.workspace import WorkspaceCheck
 from core.models import SerialChain
 
 Array = NDArray[np.float64]
@@ -260,10 +259,9 @@ def compile_kernels(columns: ObservationColumns, limits: DesignLimits) -> None:
     """Load the compiled kernels, or compile them the first time on a machine: not the search's time."""
     still = np.zeros((1, columns.n_joints))
     motion = still, still.copy(), still.copy()
-    columns.pull_back(motion, np.zeros((columns.n_joints, columns.count)), 1.0)
-    columns.model.inverse_dynamics(*motion)
-    if limits.workspace.limits_anything:
-        WorkspaceCheck(limits.workspace, columns.model).clearances_and_gradients(still)
+    columns.pull_back(motion, columns.matrix(motion), 1.0)
+    for limit in columns.robot.nonlinear_limits(limits):
+        limit.pull_back(motion, limit.margins(motion))
 
 
 def evaluate(trajectory: Trajectory, columns: ObservationColumns) -> float:

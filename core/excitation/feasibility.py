@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,15 @@ from core.excitation.columns import ObservationColumns
 from core.excitation.families import LinearFamily
 from core.excitation.limits import DesignLimits
 from core.excitation.linear_limits import LIMIT_KINDS, LinearLimits
-from core.excitation.workspace import WorkspaceCheck
+from core.excitation.nonlinear_limits import NonlinearLimits
+from core.excitation.trajectory import Motion
 
 Array = NDArray[np.float64]
 
-UNITS = ("rad", "rad/s", "rad/s²", "rad/s³")
+PER_TIME = ("", "/s", "/s²", "/s³")
 _ENOUGH = 1e-6  # of a limit
+_ROOM = 1.2
+"""A place to start from keeps off by more than the guards."""
 _TRIES = 12
 _DESCENT = 150
 
@@ -45,48 +49,38 @@ def interior_point_of(
     linear = LinearLimits.of(basis, offset, limits.joints)
     still = np.zeros((family.n_joints, family.size))
     centre = still if linear.feasible(still) else _linear_centre(linear, family, columns, limits, grid)
-    measure = _others(columns, limits, basis, offset)
-    if measure is None or measure(centre)[0] > 0.0:
+    others = _Others(columns.robot.nonlinear_limits(limits), basis, offset)
+    if others.worst(centre).room > 0.0:
         return centre
-    return _search(centre, linear, measure, seed)
+    return _search(centre, linear, others, seed)
 
 
 def _check_ends(columns: ObservationColumns, limits: DesignLimits) -> None:
     """The end poses are given: what they violate, every trajectory violates."""
-    names = columns.model.joint_names
+    robot = columns.robot
     for label, pose in (("start", limits.start), ("end", limits.end)):
         beyond = np.maximum(limits.joints.position_lower - pose, pose - limits.joints.position_upper)
         joint = int(np.argmax(beyond))
         if beyond[joint] > 0.0:
             raise InfeasibleError(
-                f"the {label} pose itself is outside the position limits: joint {joint + 1} ({names[joint]}) by "
-                f"{beyond[joint]:.4g} rad; change the pose or the limits",
+                f"the {label} pose itself is outside the position limits: joint {joint + 1} "
+                f"({robot.coordinate_names[joint]}) by {beyond[joint]:.4g} {robot.coordinate_units[joint]}; "
+                "change the pose or the limits",
                 kind="position",
                 joint=joint + 1,
                 excess=float(beyond[joint]),
             )
         still = np.zeros((1, pose.size))
-        torque = np.abs(columns.model.inverse_dynamics(pose[None], still, still))[0] - limits.joints.torque
-        joint = int(np.argmax(torque))
-        if torque[joint] > 0.0:
-            raise InfeasibleError(
-                f"holding the {label} pose needs {torque[joint]:.4g} N·m more at joint {joint + 1} "
-                f"({names[joint]}) than its torque limit; change the pose or the limit",
-                kind="torque",
-                joint=joint + 1,
-                excess=float(torque[joint]),
-            )
-        if limits.workspace.limits_anything:
-            check = WorkspaceCheck(limits.workspace, columns.model)
-            clearance = check.clearances(pose[None])[0]
-            worst = int(np.argmin(clearance))
-            if clearance[worst] < 0.0:
+        for limit in robot.nonlinear_limits(limits):
+            margins = limit.margins((pose[None], still, still))[0]
+            worst = int(np.argmin(margins))
+            if margins[worst] < 0.0:
+                missing = limit.shortfall(worst, float(margins[worst]))
                 raise InfeasibleError(
-                    f"the {label} pose itself is outside the workspace: {check.labels[worst]}, "
-                    f"{-1e3 * clearance[worst]:.0f} mm too little; change the pose or the workspace",
-                    kind="workspace",
-                    between=check.labels[worst],
-                    excess=-float(clearance[worst]),
+                    f"the {label} pose itself is not allowed: {missing.text}; change the pose or the limit",
+                    kind=limit.kind,
+                    excess=missing.excess,
+                    **missing.context,
                 )
 
 
@@ -129,10 +123,10 @@ def _binding(
             half = 0.5 * (upper - lower)
             if np.isfinite(limit) and excess / half > worst:
                 worst, kind, reached, allowed = excess / half, order, float(reach), float(limit)
-    name = columns.model.joint_names[joint]
+    name, unit = columns.robot.coordinate_names[joint], columns.robot.coordinate_units[joint] + PER_TIME[kind]
     return InfeasibleError(
         f"no {family.name} trajectory of {family.duration:g} s joins the end poses within the limits: joint "
-        f"{joint + 1} ({name}) needs at least {reached:.4g} {UNITS[kind]} of {LIMIT_KINDS[kind]}, allowed are "
+        f"{joint + 1} ({name}) needs at least {reached:.4g} {unit} of {LIMIT_KINDS[kind]}, allowed are "
         f"{allowed:.4g}; take a longer period or loosen that limit",
         kind=LIMIT_KINDS[kind],
         joint=joint + 1,
@@ -142,73 +136,78 @@ def _binding(
     )
 
 
-Measure = Callable[[Array], tuple[float, Array, str, float]]
-"""Coefficients -> relative margin of the worst limit, its gradient (n, m), its name, its excess in SI units."""
+@dataclass(frozen=True)
+class _Place:
+    """The worst of all nonlinear margins of a trajectory: what it has beyond its guard, and which one it is."""
+
+    room: float
+    limit: NonlinearLimits | None = None
+    row: int = 0
+    column: int = 0
+    margin: float = 0.0
 
 
-def _others(columns: ObservationColumns, limits: DesignLimits, basis: Array, offset: Array) -> Measure | None:
-    """Return how far torque and workspace are kept, or None where neither is limited."""
-    torque_limit = limits.joints.torque
-    check = WorkspaceCheck(limits.workspace, columns.model) if limits.workspace.limits_anything else None
-    room = np.zeros(0) if check is None else 1.2 * check.guard(limits.start, limits.end)
-    limited = bool(np.isfinite(torque_limit).any())
-    if check is None and not limited:
-        return None
-    none = np.zeros((basis.shape[1] * columns.n_joints, columns.count))
+class _Others:
+    """How far limits that are not linear in the coefficients are kept."""
 
-    def measure(x: Array) -> tuple[float, Array, str, float]:
-        q, qd, qdd = (offset[order] + basis[order] @ x.T for order in range(3))
-        worst: tuple[float, Array, str, float] = (np.inf, np.zeros_like(x), "", 0.0)
-        if check is not None:
-            clearance, slope = check.clearances_and_gradients(q)
-            row, column = np.unravel_index(int(np.argmin(clearance - room)), clearance.shape)
-            value, margin = float(clearance[row, column]), float((clearance - room)[row, column])
-            gradient = slope[row, column][:, None] * basis[0, row]
-            worst = margin, gradient, check.labels[column], max(-value, 0.0)
-        if limited:
-            torque = columns.model.inverse_dynamics(q, qd, qdd)
-            use = np.abs(torque) / torque_limit
-            row, joint = np.unravel_index(int(np.argmax(use)), use.shape)
-            if 1.0 - use[row, joint] < worst[0]:
-                multipliers = np.zeros_like(torque)
-                multipliers[row, joint] = -np.sign(torque[row, joint]) / torque_limit[joint]
-                bars = columns.pull_back((q, qd, qdd), none, 1.0, multipliers)
-                gradient = np.asarray(sum(bar.T @ basis[order] for order, bar in enumerate(bars)))
-                excess = float(np.abs(torque[row, joint]) - torque_limit[joint])
-                name = f"predicted torque of joint {joint + 1} ({columns.model.joint_names[joint]})"
-                worst = float(1.0 - use[row, joint]), gradient, name, excess
+    def __init__(self, limits: Sequence[NonlinearLimits], basis: Array, offset: Array) -> None:
+        self._limits, self._basis, self._offset = limits, basis[:3], offset[:3]
+
+    def worst(self, x: Array) -> _Place:
+        """Return the worst margin of the trajectory with coefficients x (n, m)."""
+        motion = self._motion(x, slice(None))
+        worst = _Place(np.inf)
+        for limit in self._limits:
+            margins = limit.margins(motion)
+            room = margins - _ROOM * limit.guard
+            row, column = (int(i) for i in np.unravel_index(int(np.argmin(room)), room.shape))
+            if room[row, column] < worst.room:
+                worst = _Place(float(room[row, column]), limit, row, column, float(margins[row, column]))
         return worst
 
-    return measure
+    def slope(self, x: Array, place: _Place) -> Array:
+        """Return the gradient (n, m) of a place's margin."""
+        assert place.limit is not None  # noqa: S101 - without limits nothing is searched for
+        row = slice(place.row, place.row + 1)
+        chosen = np.zeros((1, len(place.limit.labels)))
+        chosen[0, place.column] = 1.0
+        bars = place.limit.pull_back(self._motion(x, row), chosen)
+        return np.asarray(sum(bar.T @ basis[row] for bar, basis in zip(bars, self._basis, strict=True)))
+
+    def _motion(self, x: Array, rows: slice) -> Motion:
+        q, qd, qdd = (self._offset[order, rows] + self._basis[order, rows] @ x.T for order in range(3))
+        return q, qd, qdd
 
 
-def _search(centre: Array, linear: LinearLimits, measure: Measure, seed: int) -> Array:
+def _search(centre: Array, linear: LinearLimits, others: _Others, seed: int) -> Array:
     """Follow the worst limit's gradient inwards, from the centre and from random places."""
     random = np.random.default_rng(seed)
-    best = measure(centre)
+    best = others.worst(centre)
     for attempt in range(_TRIES):
         x = centre
         if attempt:
             direction = random.normal(size=centre.shape)
             x = centre + random.uniform(0.1, 0.8) * min(linear.largest_step(centre, direction), 10.0) * direction
-        here = measure(x)
+        here = others.worst(x)
         length = 1.0
         for _ in range(_DESCENT):
-            if here[0] > 0.0:
+            if here.room > 0.0:
                 return x
-            step = here[1] / max(float(np.linalg.norm(here[1])), 1e-12)
+            slope = others.slope(x, here)
+            step = slope / max(float(np.linalg.norm(slope)), 1e-12)
             there = x + min(length, 0.9 * linear.largest_step(x, step)) * step
-            found = measure(there)
-            if found[0] > here[0]:
+            found = others.worst(there)
+            if found.room > here.room:
                 x, here, length = there, found, 1.5 * length
             else:
                 length *= 0.5
-        best = max(best, here, key=lambda found: found[0])
-    unit = "N·m" if "torque" in best[2] else "m"
+        best = max(best, here, key=lambda place: place.room)
+    assert best.limit is not None  # noqa: S101 - something was worst
+    missing = best.limit.shortfall(best.column, best.margin)
     raise InfeasibleError(
-        f"no trajectory was found within the limits; what binds is: {best[2]}, by {best[3]:.4g} {unit} at the "
-        "least bad trajectory found. Loosen that limit, or change the end poses or the period",
-        kind="torque" if "torque" in best[2] else "workspace",
-        between=best[2],
-        excess=best[3],
+        f"no trajectory was found within the limits; what binds is {missing.text} at the least bad trajectory found. "
+        "Loosen that limit, or change the end poses or the period",
+        kind=best.limit.kind,
+        excess=missing.excess,
+        **missing.context,
     )

@@ -2,7 +2,7 @@
 
     fitness = criterion + g,  g = A (1 - r / r_total)^B,  g = 0 where all constraints hold,
 
-with r the number of constraints that hold: one per joint and derivative, one per clearance of the workspace.
+with r the number of constraints that hold: one per joint and derivative, one per margin that is not linear.
 """
 
 from __future__ import annotations
@@ -63,14 +63,11 @@ def _fitness(referee: Search, x: Array) -> float:
         for j in range(x.shape[0])
     ]
     motion = problem.motion(x)
-    if problem.torque is not None:
-        torque = problem.columns.model.inverse_dynamics(*motion)
-        held += list(np.all(np.abs(torque) <= problem.torque, axis=0))
     excess = max(0.0, -float(min(above.min(initial=np.inf), below.min(initial=np.inf))))
-    if problem.workspace is not None:
-        clearance = problem.workspace.clearances(motion[0])
-        held += list(np.all(clearance > 0.0, axis=0))
-        excess = max(excess, -float(clearance.min()))
+    for limit in problem.nonlinear:
+        margins = limit.margins(motion)
+        held += list(np.all(margins > 0.0, axis=0))
+        excess = max(excess, -float(margins.min()))
     referee.violation = excess
     value = problem.value(x)
     if all(held):

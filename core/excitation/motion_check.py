@@ -29,10 +29,18 @@ END_ACCELERATION = 1e-3
 
 @dataclass(frozen=True)
 class LimitMargin:
-    """How close one kind of limit is approached: the worst use per joint, 1.0 = at the limit."""
+    """How close one kind of limit is approached, per joint.
+
+    Attributes
+    ----------
+    use : worst share of the limit that is used, 1 = at the limit; 0 where there is none.
+    least : least distance to the limit in ``units``; infinite where there is none.
+    """
 
     kind: str
     use: tuple[float, ...]
+    least: tuple[float, ...]
+    units: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class _Violation:
     joint: int
     value: float
     limit: float
-    unit: str
+    units: tuple[str, ...]
 
 
 def check_motion(samples: TrajectorySamples, model: SerialChain, workspace: Workspace | None = None) -> MotionReport:
@@ -95,9 +103,9 @@ def check_motion(samples: TrajectorySamples, model: SerialChain, workspace: Work
     _check_rest_at_ends(samples, model)
     violations: list[_Violation] = []
     margins: list[LimitMargin] = []
-    for kind, value, lower, upper, unit in _limited_signals(samples, model):
-        margins.append(LimitMargin(kind, tuple(float(u) for u in _use(value, lower, upper))))
-        first = _first_violation(kind, value, lower, upper, unit)
+    for kind, value, lower, upper, units in _limited_signals(samples, model):
+        margins.append(LimitMargin(kind, *_margins(value, lower, upper), units))
+        first = _first_violation(kind, value, lower, upper, units)
         if first is not None:
             violations.append(first)
     if violations:
@@ -132,44 +140,70 @@ def _check_workspace(
     )
 
 
-def _limited_signals(samples: TrajectorySamples, model: SerialChain) -> list[tuple[str, Array, Array, Array, str]]:
+def units_of(model: SerialChain) -> list[tuple[str, str]]:
+    """Return the units of position and effort of every joint."""
+    return [("rad", "N·m") if kind == "revolute" else ("m", "N") for kind in model.joint_types]
+
+
+def _units(model: SerialChain, kind: str) -> tuple[str, ...]:
+    if kind == "predicted torque":
+        return tuple(effort for _, effort in units_of(model))
+    per = {"position": "", "speed": "/s", "acceleration": "/s²", "jerk": "/s³"}[kind]
+    return tuple(f"{position}{per}" for position, _ in units_of(model))
+
+
+def _limited_signals(
+    samples: TrajectorySamples, model: SerialChain
+) -> list[tuple[str, Array, Array, Array, tuple[str, ...]]]:
     limits = model.limits
     jerk = np.diff(samples.qdd, axis=0, append=samples.qdd[-1:]) / samples.period
     torque = model.inverse_dynamics(samples.q, samples.qd, samples.qdd)
     symmetric = (
-        ("speed", samples.qd, limits.velocity, "rad/s"),
-        ("acceleration", samples.qdd, limits.acceleration, "rad/s²"),
-        ("jerk", jerk, limits.jerk, "rad/s³"),
-        ("predicted torque", torque, limits.torque, "N·m"),
+        ("speed", samples.qd, limits.velocity),
+        ("acceleration", samples.qdd, limits.acceleration),
+        ("jerk", jerk, limits.jerk),
+        ("predicted torque", torque, limits.torque),
     )
-    return [
-        ("position", samples.q, limits.position_lower, limits.position_upper, "rad"),
-        *((kind, value, -bound, bound, unit) for kind, value, bound, unit in symmetric),
+    signals = [
+        ("position", samples.q, limits.position_lower, limits.position_upper),
+        *((kind, value, -bound, bound) for kind, value, bound in symmetric),
     ]
+    return [(kind, value, lower, upper, _units(model, kind)) for kind, value, lower, upper in signals]
 
 
-def _use(value: Array, lower: Array, upper: Array) -> Array:
-    """Worst share of the allowed range that is used, per joint; 0 where there is no limit."""
-    bounded = np.isfinite(lower) & np.isfinite(upper)
-    centre = 0.5 * (np.where(bounded, lower, 0.0) + np.where(bounded, upper, 0.0))
-    half = np.maximum(upper - centre, centre - lower)
-    return np.asarray(np.max(np.abs(value - centre), axis=0) / half)
+def _margins(value: Array, lower: Array, upper: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the worst share of each joint's range that is used, and the least distance to a limit.
+
+    A range that is open to one side counts from zero, or from the limit if that is zero.
+    """
+    above, below = (upper - value).min(axis=0), (value - lower).min(axis=0)
+    use = []
+    for low, high, up, down in zip(lower, upper, above, below, strict=True):
+        if np.isfinite(low) and np.isfinite(high):
+            half = 0.5 * (high - low)
+            use.append(1.0 - min(up, down) / half if half > 0.0 else 1.0)
+        elif np.isfinite(high) or np.isfinite(low):
+            limit, left = (high, up) if np.isfinite(high) else (low, down)
+            use.append(max(0.0, 1.0 - left / (abs(limit) or 1.0)))
+        else:
+            use.append(0.0)
+    return tuple(map(float, use)), tuple(map(float, np.minimum(above, below)))
 
 
-def _first_violation(kind: str, value: Array, lower: Array, upper: Array, unit: str) -> _Violation | None:
+def _first_violation(kind: str, value: Array, lower: Array, upper: Array, units: tuple[str, ...]) -> _Violation | None:
     rows, joints = np.nonzero((value < lower) | (value > upper))
     if rows.size == 0:
         return None
     row, joint = int(rows[0]), int(joints[0])
     limit = lower[joint] if value[row, joint] < lower[joint] else upper[joint]
-    return _Violation(kind, row, joint, float(value[row, joint]), float(limit), unit)
+    return _Violation(kind, row, joint, float(value[row, joint]), float(limit), units)
 
 
 def _check_rest_at_ends(samples: TrajectorySamples, model: SerialChain) -> None:
     for row, end in ((0, "start"), (-1, "end")):
-        for kind, value, tolerance, unit in (
-            ("speed", samples.qd, END_SPEED, "rad/s"),
-            ("acceleration", samples.qdd, END_ACCELERATION, "rad/s²"),
+        for kind, value, tolerance in (
+            ("speed", samples.qd, END_SPEED),
+            ("acceleration", samples.qdd, END_ACCELERATION),
         ):
             joint = int(np.argmax(np.abs(value[row])))
             if abs(value[row, joint]) > tolerance:
@@ -179,7 +213,7 @@ def _check_rest_at_ends(samples: TrajectorySamples, model: SerialChain) -> None:
                     joint,
                     float(value[row, joint]),
                     tolerance,
-                    unit,
+                    _units(model, kind),
                 )
                 raise _limit_error(violation, samples, model)
 
@@ -188,7 +222,7 @@ def _limit_error(violation: _Violation, samples: TrajectorySamples, model: Seria
     v, time = violation, float(samples.t[violation.row])
     return MotionLimitError(
         f"joint {v.joint + 1} ({model.joint_names[v.joint]}) leaves its {v.kind} limit at t = {time:.3f} s: "
-        f"{v.value:.4g} {v.unit}, allowed {v.limit:.4g} {v.unit}. Nothing was moved; "
+        f"{v.value:.4g} {v.units[v.joint]}, allowed {v.limit:.4g} {v.units[v.joint]}. Nothing was moved; "
         "change the trajectory or the robot's limits",
         kind=v.kind,
         joint=v.joint + 1,

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.excitation.columns import Motion, ObservationColumns
+from core.excitation.columns import ObservationColumns
 from core.excitation.criteria import Criterion
 from core.excitation.families import LinearFamily
 from core.excitation.limits import DesignLimits
 from core.excitation.linear_limits import LinearLimits
-from core.excitation.workspace import WorkspaceCheck
+from core.excitation.nonlinear_limits import Gradients
+from core.excitation.trajectory import Motion
 
 Array = NDArray[np.float64]
 
@@ -48,7 +49,7 @@ class Point:
     merit : smoothed criterion plus barrier; infinite outside the limits (then nothing else counts).
     criterion_gradient : (n m,) of the part that a quasi-Newton method has to learn.
     gradient : (n m,) of the merit.
-    barrier_hessian : (n m, n m) exact for limits linear in x, Gauss-Newton for the workspace.
+    barrier_hessian : (n m, n m) exact for limits linear in x, Gauss-Newton for others whose gradients are known.
     """
 
     x: Array
@@ -63,7 +64,7 @@ class DesignProblem:
 
     Parameters
     ----------
-    samples : intervals of the grid on which criterion, torque and workspace are evaluated; limits linear in x
+    samples : intervals of the grid on which the criterion and nonlinear limits are evaluated; limits linear in x
         are kept on one twice as fine.
     prior : (p, p) information of motions that are there already, added to this one's; see ``information``.
     """
@@ -89,11 +90,7 @@ class DesignProblem:
         self.offset = family.offset(t)[:3]
         self.limit_times = np.linspace(0.0, family.duration, 2 * samples + 1)
         self.linear = LinearLimits.of(family.basis(self.limit_times), family.offset(self.limit_times), limits.joints)
-        self.workspace: WorkspaceCheck | None = None
-        if limits.workspace.limits_anything:
-            self.workspace = WorkspaceCheck(limits.workspace, columns.model)
-            self.guard = self.workspace.guard(limits.start, limits.end)
-        self.torque = limits.joints.torque if np.isfinite(limits.joints.torque).any() else None
+        self.nonlinear = columns.robot.nonlinear_limits(limits)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -105,9 +102,9 @@ class DesignProblem:
         q, qd, qdd = (self.offset[order] + self.basis[order] @ x.T for order in range(3))
         return q, qd, qdd
 
-    def information(self, x: Array, sign_width: float | None = None) -> Array:
+    def information(self, x: Array) -> Array:
         """Return the integral of ``W^T W`` over time (p, p) on the grid, prior included."""
-        return self._with_prior(self.columns.matrix(self.motion(x), sign_width))
+        return self._with_prior(self.columns.matrix(self.motion(x)))
 
     def value(self, x: Array) -> float:
         """Return the exact criterion on the grid."""
@@ -120,11 +117,10 @@ class DesignProblem:
 
     def objective(self, x: Array, smoothing: Smoothing) -> tuple[float, Array]:
         """Return the smoothed criterion, on its logarithmic scale, and its gradient (n, m)."""
-        motion = self.motion(x)
-        value, bars = self._criterion(motion, smoothing, None)
+        value, bars = self._criterion(self.motion(x), smoothing)
         return value, self.to_coefficients(bars)
 
-    def to_coefficients(self, bars: tuple[Array, Array, Array]) -> Array:
+    def to_coefficients(self, bars: Motion) -> Array:
         """Return dJ/dx (n, m) for dJ/dq, dJ/dqd, dJ/dqdd, each (N, n), on the grid."""
         return np.asarray(sum(bar.T @ basis for bar, basis in zip(bars, self.basis, strict=True)))
 
@@ -133,9 +129,7 @@ class DesignProblem:
         if not self.linear.feasible(x):
             return False
         motion = self.motion(x)
-        if self.torque is not None and np.any(np.abs(self._torque(motion)) >= self.torque):
-            return False
-        return self.workspace is None or bool(np.all(self.workspace.clearances(motion[0]) > self.guard))
+        return all(bool(np.all(limit.margins(motion) > limit.guard)) for limit in self.nonlinear)
 
     def point(self, x: Array, smoothing: Smoothing) -> Point:
         """Return merit and derivatives at x."""
@@ -145,61 +139,46 @@ class DesignProblem:
             return outside
         motion = self.motion(x)
         mu = smoothing.barrier
-        merit, multipliers = self._torque_barrier(motion, mu)
-        if not np.isfinite(merit):
-            return outside
-        linear, linear_gradient, blocks = self.linear.barrier(x)
-        gradient = mu * linear_gradient
-        hessian = np.zeros((self.shape[0], self.shape[1], self.shape[0], self.shape[1]))
+        merit, gradient, blocks = self.linear.barrier(x)
+        hessian = np.zeros((*self.shape, *self.shape))
         for j, block in enumerate(blocks):
-            hessian[j, :, j, :] = mu * block
-        merit += mu * linear
-        if self.workspace is not None:
-            clearance, slope = self.workspace.clearances_and_gradients(motion[0])
-            clearance -= self.guard
-            if np.any(clearance <= 0.0):
+            hessian[j, :, j, :] = block
+        learned: list[Motion] = []
+        for limit in self.nonlinear:
+            known = limit.gradients(motion)
+            room = (limit.margins(motion) if known is None else known[0]) - limit.guard
+            if np.any(room <= 0.0):
                 return outside
-            merit -= mu * float(np.log(clearance).sum())
-            scaled = slope / clearance[:, :, None]
-            gradient -= mu * (scaled.sum(axis=1).T @ self.basis[0])
-            self._add_contracted(hessian, scaled, mu)
-        value, bars = self._criterion(motion, smoothing, multipliers)
-        learned = self.to_coefficients(bars)
-        return Point(x, merit + value, learned.ravel(), (learned + gradient).ravel(), hessian.reshape(size, size))
+            merit -= float(np.log(room).sum())
+            if known is None:
+                learned.append(limit.pull_back(motion, -mu / room))
+            else:
+                self._add_barrier(known[1], room, gradient, hessian)
+        value, bars = self._criterion(motion, smoothing)
+        slope = sum((self.to_coefficients(own) for own in learned), self.to_coefficients(bars))
+        total = slope + mu * gradient
+        return Point(x, value + mu * merit, slope.ravel(), total.ravel(), mu * hessian.reshape(size, size))
 
-    def _add_contracted(self, hessian: Array, scaled: Array, mu: float) -> None:
-        """Add ``mu sum (B g)(B g)^T`` over clearances: first to one (n, n) matrix per sample, then in x."""
-        per_sample = np.matmul(scaled.transpose(0, 2, 1), scaled)
-        position = self.basis[0]
-        n = self.shape[0]
-        for i in range(n):
-            for j in range(i + 1):
-                block = mu * (position.T @ (per_sample[:, i, j, None] * position))
-                hessian[i, :, j, :] += block
-                if i != j:
-                    hessian[j, :, i, :] += block.T
+    def _add_barrier(self, slopes: Gradients, room: Array, gradient: Array, hessian: Array) -> None:
+        """Add the gradient of ``-sum log room`` and its Gauss-Newton Hessian ``sum (B g)(B g)^T`` in x.
 
-    def _criterion(
-        self, motion: Motion, smoothing: Smoothing, multipliers: Array | None
-    ) -> tuple[float, tuple[Array, Array, Array]]:
+        Clearances are contracted first, to one (n, n) matrix per sample.
+        """
+        n, m = self.shape
+        scaled = [(self.basis[order], s / room[:, :, None]) for order, s in enumerate(slopes) if s is not None]
+        for basis, own in scaled:
+            gradient -= own.sum(axis=1).T @ basis
+            for other_basis, other in scaled:
+                per_sample = np.matmul(own.transpose(0, 2, 1), other)
+                spread = (per_sample[:, :, :, None] * other_basis[:, None, None, :]).reshape(len(basis), -1)
+                hessian += (basis.T @ spread).reshape(m, n, n, m).transpose(1, 0, 2, 3)
+
+    def _criterion(self, motion: Motion, smoothing: Smoothing) -> tuple[float, Motion]:
         W = self.columns.matrix(motion, smoothing.sign_width)
         value, slope = self.criterion.smooth(self._with_prior(W), smoothing.sharpness)
         weights = W @ (2.0 * self.period * slope)
-        return value, self.columns.pull_back(motion, weights, smoothing.sign_width, multipliers)
+        return value, self.columns.pull_back(motion, weights, smoothing.sign_width)
 
     def _with_prior(self, W: Array) -> Array:
         own = self.period * (W.T @ W)
         return np.asarray(own if self.prior is None else own + self.prior)
-
-    def _torque(self, motion: Motion) -> Array:
-        return self.columns.model.inverse_dynamics(*motion)
-
-    def _torque_barrier(self, motion: Motion, mu: float) -> tuple[float, Array | None]:
-        """Return the torque limits' part of the merit and its derivative in the torque (N, n)."""
-        if self.torque is None:
-            return 0.0, None
-        share = self._torque(motion) / self.torque  # zero where unlimited
-        if np.any(np.abs(share) >= 1.0):
-            return np.inf, None
-        value = -mu * float(np.log1p(-(share**2)).sum())
-        return value, 2.0 * mu * share / (1.0 - share**2) / self.torque

@@ -10,17 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
+from core.excitation.nonlinear_limits import NonlinearLimits
 from core.excitation.problem import DesignProblem, Smoothing
 from core.excitation.search import Search
+from core.excitation.trajectory import Motion
 
 Array = NDArray[np.float64]
 
 SMOOTHING = (Smoothing(6.0, 0.1, 0.0), Smoothing(60.0, 0.03, 0.0), Smoothing(600.0, 0.01, 0.0))
 ITERATIONS = 80
-GRID_STEP = 8
-"""Every so many rows of the limit grid are constraints: SLSQP's cost grows with their number."""
+GRID_STEP, NONLINEAR_GRID_STEP = 8, 4
+"""Every so many rows of the two grids are constraints: SLSQP's cost grows with their number."""
 _INSIDE = 0.98
 """Share of the limits that is used, for what happens between those rows."""
+_ROOM = 0.005
+"""The same for margins."""
 
 
 class _OverError(Exception):
@@ -83,25 +87,27 @@ def _constraints(problem: DesignProblem) -> list[dict[str, Any]]:
             "jac": lambda _: both,
         }
     ]
-    if problem.workspace is not None:
-        found.append(_workspace_constraint(problem))
-    return found
+    return found + [_worst_margin(problem, limit) for limit in problem.nonlinear]
 
 
-def _workspace_constraint(problem: DesignProblem) -> dict[str, Any]:
-    """The least clearance at every fourth grid point."""
-    check = problem.workspace
-    assert check is not None  # noqa: S101 - the caller has looked
-    picked = slice(None, None, 4)
+def _worst_margin(problem: DesignProblem, limit: NonlinearLimits) -> dict[str, Any]:
+    """The margin that is least, at every few grid points."""
+    picked = slice(None, None, NONLINEAR_GRID_STEP)
+    bases = problem.basis[:, picked]
+
+    def motion(flat: Array) -> Motion:
+        q, qd, qdd = (signal[picked] for signal in problem.motion(flat.reshape(problem.shape)))
+        return q, qd, qdd
 
     def worst(flat: Array) -> Array:
-        q = problem.motion(flat.reshape(problem.shape))[0][picked]
-        return np.asarray(check.clearances(q).min(axis=1) - 0.005)
+        return np.asarray((limit.margins(motion(flat)) - limit.guard).min(axis=1) - _ROOM)
 
     def slope(flat: Array) -> Array:
-        q = problem.motion(flat.reshape(problem.shape))[0][picked]
-        clearance, gradient = check.clearances_and_gradients(q)
-        chosen = gradient[np.arange(len(q)), clearance.argmin(axis=1)]
-        return np.asarray(np.einsum("kj,km->kjm", chosen, problem.basis[0][picked]).reshape(len(q), -1))
+        here = motion(flat)
+        chosen = np.zeros((len(here[0]), len(limit.labels)))
+        chosen[np.arange(len(chosen)), (limit.margins(here) - limit.guard).argmin(axis=1)] = 1.0
+        bars = limit.pull_back(here, chosen)
+        rows = sum(bar[:, :, None] * basis[:, None, :] for bar, basis in zip(bars, bases, strict=True))
+        return np.asarray(rows).reshape(len(chosen), -1)
 
     return {"type": "ineq", "fun": worst, "jac": slope}

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from core.errors import InputError
 
 Array = NDArray[np.float64]
+Motion = tuple[Array, Array, Array]
+"""q, qd, qdd, each (N, n); or the derivatives of some figure in them."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from core.excitation.columns import ObservationColumns
 from core.excitation.families import LinearFamily
 from core.excitation.limits import DesignLimits
 from core.excitation.linear_limits import LinearLimits
-from core.excitation.motion_check import MotionReport, check_motion
+from core.excitation.motion_check import MotionReport
 from core.excitation.trajectory import Trajectory, TrajectorySamples
-from core.excitation.workspace import WorkspaceCheck
 
 Array = NDArray[np.float64]
 
@@ -45,8 +44,7 @@ def verify(trajectory: Trajectory, columns: ObservationColumns, limits: DesignLi
     MotionLimitError
         A limit is left.
     """
-    bounded = columns.model.with_limits(**{name: getattr(limits.joints, name) for name in limits.joints.names()})
-    return check_motion(fine_samples(trajectory), bounded, limits.workspace)
+    return columns.robot.check(fine_samples(trajectory), limits)
 
 
 def information(samples: TrajectorySamples, columns: ObservationColumns) -> Array:
@@ -67,14 +65,10 @@ class Verifier:
 
     def __init__(self, family: LinearFamily, columns: ObservationColumns, limits: DesignLimits) -> None:
         t = fine_times(family.duration)
-        self._columns = columns
         self._basis = family.basis(t)
         self._offset = family.offset(t)
         self._linear = LinearLimits.of(self._basis, self._offset, limits.joints)
-        self._torque = limits.joints.torque
-        self._workspace = None
-        if limits.workspace.limits_anything:
-            self._workspace = WorkspaceCheck(limits.workspace, columns.model)
+        self._nonlinear = columns.robot.nonlinear_limits(limits)
 
     def repaired(self, x: Array, centre: Array) -> Array | None:
         """Return x, or the nearest to it on the way to the centre that keeps all limits; None if too far."""
@@ -89,11 +83,8 @@ class Verifier:
         return None
 
     def _keeps_the_rest(self, x: Array) -> bool:
-        """Whether torque and workspace, which are not linear in x, are kept."""
-        limited = bool(np.isfinite(self._torque).any())
-        if not limited and self._workspace is None:
+        """Whether what is not linear in x is kept."""
+        if not self._nonlinear:
             return True
         q, qd, qdd = (self._offset[order] + self._basis[order] @ x.T for order in range(3))
-        if limited and np.any(np.abs(self._columns.model.inverse_dynamics(q, qd, qdd)) > self._torque):
-            return False
-        return self._workspace is None or bool(np.all(self._workspace.clearances(q) >= 0.0))
+        return all(np.all(limit.margins((q, qd, qdd)) >= 0.0) for limit in self._nonlinear)

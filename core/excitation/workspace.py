@@ -17,9 +17,6 @@ DEFAULT_THICKNESS = 0.035
 """Radius of every capsule, as a share of the arm's length along its joints: 68 mm for a UR10e, whose tubes
 measure 58 to 75 mm."""
 
-GUARD = 0.004
-"""m that a search keeps off on its coarse grid, for what happens between grid points."""
-
 _PROBES = 400
 _ALWAYS = 0.5
 """Links that overlap in this share of random poses are neighbours in all but name."""
@@ -99,10 +96,6 @@ class WorkspaceCheck:
         """Number C of clearances."""
         floor = self.model.n_joints if np.isfinite(self._floor) else 0
         return len(self.pairs) + floor + (6 if self._has_box else 0)
-
-    def guard(self, *poses: Array) -> Array:
-        """Return the distances (C,) to keep off on a coarse grid: ``GUARD``, or half of what given poses leave."""
-        return np.asarray(np.minimum(GUARD, 0.5 * self.clearances(np.stack(poses)).min(axis=0)))
 
     def clearances(self, q: Array) -> Array:
         """Return (N, C) in m for q (N, n): negative = violated by that much."""

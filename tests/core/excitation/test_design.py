@@ -186,7 +186,7 @@ REACHING_DOWN = np.deg2rad([0.0, -10.0, 40.0, -90.0, 0.0, 0.0])
         (
             DesignLimits(unlimited(torque=np.array([300, 300, 10, 50, 50, 50.0])), REACHING_DOWN, REACHING_DOWN),
             {"kind": "torque", "joint": 3},
-            "holding the start pose needs",
+            "the start pose itself is not allowed: predicted torque of joint 3 (elbow_joint)",
         ),
         (
             DesignLimits(JointLimits.unlimited(6), START, START, Workspace(floor=0.2)),
@@ -237,7 +237,7 @@ def test_wrong_settings_are_refused(change: dict[str, object], message: str) -> 
 def test_wrong_arguments_are_refused(robot: SerialChain, tmp_path: Path) -> None:
     bounds = limits(tmp_path)
     for settings, message in (
-        (replace(QUICK, friction="lugre"), "cannot be designed for friction 'lugre'"),
+        (replace(QUICK, friction="lugre"), "unknown law 'lugre'"),
         (replace(QUICK, family="sine"), "unknown trajectory family"),
         (replace(QUICK, joint_weights=(1.0,)), "joint_weights: 6 positive"),
         (replace(QUICK, period=-1.0), "duration must be positive"),
