@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from drivers.virtual.ur_controller.motions import Motion, PointToPoint, Servo, SpeedRamp
+from drivers.virtual.target_motions import Motion, PointToPoint, SpeedRamp
+from drivers.virtual.ur_controller.servo import Servo
 from drivers.virtual.ur_controller.variables import InputVariables, OutputImage
 
 Array = NDArray[np.float64]

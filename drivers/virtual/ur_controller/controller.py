@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from core.models.chain import SerialChain
 from drivers.virtual.plant import CONTROL_PERIOD, DEVIATION_LIMIT, Plant
 from drivers.virtual.plant_parameters import PlantParameters
+from drivers.virtual.target_motions import Motion, SpeedRamp
 from drivers.virtual.ur_controller.control_script import PROGRAM_NAME, ControlScript, ScriptError
-from drivers.virtual.ur_controller.motions import Motion, SpeedRamp
 from drivers.virtual.ur_controller.session import RtdeState
 from drivers.virtual.ur_controller.variables import CYCLE_ROWS, InputVariables, OutputImage
 
