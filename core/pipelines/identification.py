@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.dynamics.base_parameters import BaseParameters
 from core.errors import InputError
 from core.estimators.essential import EssentialParameters, essential_parameters
+from core.estimators.identifiability import Conditioning
 from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
 from core.pipelines.effort import Effort
@@ -23,7 +24,6 @@ from core.recordings.recording import Recording
 from core.signals import SignalSettings
 from core.signals.motion import JointMotion
 from core.validation import ValidationReport, Verdict, judge, validation_report
-from core.validation.verdict import MAX_CONDITION_NUMBER
 
 Array = NDArray[np.float64]
 _KIND = "identification"
@@ -45,7 +45,8 @@ class Identification:
     sensitivity_ : (p,) relative change of the training torque's norm when a parameter changes by 1 %.
     condition_number_, normalised_condition_number_ : of the observation matrix, raw and with columns of
         length one.
-    undetermined_ : parameters that the data hardly determine, where the condition number exceeds 1e4.
+    undetermined_ : parameters that the data hardly determine, where the condition number exceeds 1e4; see
+        ``Conditioning`` for which one is judged.
     estimator : name and parameters of the estimator.
     consistent : standard parameters that a real robot can have, and what bounds them (the document of
         ``ConsistentParameters``), where the estimator found such; otherwise None.
@@ -104,19 +105,23 @@ class Identification:
     @property
     def verdict(self) -> Verdict:
         """What to think of this result, in plain words."""
-        return judge(self.train, self.validation, self.condition_number_, self.undetermined_)
+        terms = [{term.name for term in joint.terms} for joint in self.friction.joints]
+        return judge(self.train, self.validation, self.conditioning, terms)
+
+    @property
+    def conditioning(self) -> Conditioning:
+        """How well the observations determine the parameters."""
+        return Conditioning(self.condition_number_, self.normalised_condition_number_, self.undetermined_)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should look at before relying on the result."""
         found = []
-        if self.undetermined_:
-            found.append(
-                f"condition number {self.condition_number_:.3g} exceeds {MAX_CONDITION_NUMBER:g}: "
-                f"{', '.join(self.undetermined_)} are hardly determined by these data"
-            )
+        if self.conditioning.problem:
+            found.append(self.conditioning.problem)
         if self.consistent:
             found += _limits_of(self.consistent)
+        found += self.provenance["suspicions"]
         found += self._left_out()
         if self.cross_validation and self.cross_validation["scheme"] == "block":
             found.append(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from core.dynamics.base_parameters import reduce_to_base
 from core.errors import InputError
 from core.estimators import ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
-from core.estimators.identifiability import undetermined
+from core.estimators.identifiability import Conditioning
 from core.friction import friction_model
 from core.models import SerialChain
 from core.pipelines.cross_validation import Folds
@@ -22,13 +22,16 @@ from core.pipelines.friction_selection import AUTO, select_friction
 from core.pipelines.friction_shapes import FittedFriction, FrictionData
 from core.pipelines.held_out import check_held_out
 from core.pipelines.identification import Identification
+from core.pipelines.plausibility import check_plausible
 from core.pipelines.provenance import software_versions
 from core.pipelines.torque_model import TorqueModel
 from core.pipelines.training import check_motion, for_joints_of, training_data
 from core.recordings.recording import Recording
 from core.signals import SignalSettings
 from core.validation import torque_sensitivity, validation_report
-from core.validation.verdict import MAX_CONDITION_NUMBER
+
+PLAIN_FRICTION = "coulomb_viscous"
+"""What friction is taken for unless a composition is named; its columns are in units like those of the rigid body."""
 
 
 def identify(
@@ -37,7 +40,7 @@ def identify(
     validate: Sequence[Recording] = (),
     *,
     gains: ArrayLike | str | None = None,
-    friction: str | Sequence[str] = "coulomb_viscous",
+    friction: str | Sequence[str] = PLAIN_FRICTION,
     estimator: str | Estimator = "wls",
     signals: SignalSettings | None = None,
     moving_threshold: float = 0.02,
@@ -75,7 +78,7 @@ def identify(
     settings = signals or SignalSettings()
     _check_choices(stop_margin)
     automatic = friction == AUTO
-    initial = friction_model("coulomb_viscous" if automatic else friction, model.n_joints)
+    initial = friction_model(PLAIN_FRICTION if automatic else friction, model.n_joints)
     torque_model = TorqueModel(model, reduce_to_base(model), initial)
     chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
     if not train:
@@ -87,6 +90,7 @@ def identify(
         torque_model, train, effort, settings, stop_margin, moving_threshold, progress
     )
     check_motion(data.all_segments, model, moving_threshold)
+    suspicions = [what for recording in (*train, *validate) for what in check_plausible(model, recording, effort)]
     folds = Folds(torque_model, data, moving_threshold) if automatic or cross_validate else None
     selection, scores = None, None
     if automatic and folds is not None:
@@ -100,10 +104,13 @@ def identify(
     covariance = coloured_covariance(chosen, found.observations)
     report(progress, "estimating", 1.0)
     torque_model, factors = found.model, found.observations.factors
-    # terms are in units of their own, such as the square of a torque, so raw columns compare unlike with unlike
-    composed = any(joint.terms for joint in torque_model.friction.joints)
-    judged = chosen.normalised_condition_number_ if composed else chosen.condition_number_
-    ill = judged > MAX_CONDITION_NUMBER
+    conditioning = Conditioning.of(
+        factors.stacked()[0],
+        chosen.condition_number_,
+        chosen.normalised_condition_number_,
+        torque_model.names,
+        comparable_units=set(torque_model.friction.composition) == {PLAIN_FRICTION},
+    )
     motions = [compared(segment, torque_model, chosen.coef_, moving_threshold) for segment in data.all_segments]
     result = Identification(
         model=model,
@@ -115,11 +122,9 @@ def identify(
         consistent=chosen.consistent_.to_document() if isinstance(chosen, ConsistentLeastSquares) else None,
         residual_std_=chosen.residual_std_,
         sensitivity_=torque_sensitivity(factors, chosen.coef_),
-        condition_number_=chosen.condition_number_,
-        normalised_condition_number_=chosen.normalised_condition_number_,
-        undetermined_=tuple(undetermined(factors.stacked()[0], torque_model.names, MAX_CONDITION_NUMBER))
-        if ill
-        else (),
+        condition_number_=conditioning.raw,
+        normalised_condition_number_=conditioning.normalised,
+        undetermined_=conditioning.undetermined,
         estimator={"name": type(chosen).__name__, "params": chosen.get_params()},
         effort=effort,
         signals=settings,
@@ -132,6 +137,7 @@ def identify(
             "train": [{**r.provenance, "name": r.name} for r in data.recordings],
             "validate": [{**r.provenance, "name": r.name} for r in validate],
             "preparation": accounts,
+            "suspicions": suspicions,
             "jolted_stops": [stop.to_document() for stop in jolted],
             "model_digest": model.digest(),
             "rows": factors.n_rows,

@@ -11,6 +11,7 @@ from core.errors import IdentificationError, InputError
 from core.models import SerialChain
 from core.pipelines.effort import Effort
 from core.pipelines.estimation import Progress, TrainingData, report
+from core.pipelines.plausibility import check_plausible
 from core.pipelines.stops import JoltedStop, find_jolted_stops, without_stop
 from core.pipelines.torque_model import TorqueModel
 from core.recordings.recording import Recording
@@ -55,9 +56,10 @@ def prepared(recording: Recording, model: SerialChain, effort: Effort, settings:
     Raises
     ------
     RecordingError, IdentificationError, InputError
-        It cannot be prepared, lacks the signal, or is of a robot with other joints.
+        It cannot be prepared, lacks the signal, is of a robot with other joints, or in impossible units.
     """
     recording = for_joints_of(model, recording)
+    check_plausible(model, recording, effort)
     return prepare(recording, effort.of(recording), settings)
 
 

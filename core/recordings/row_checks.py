@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,13 @@ _MOST_REPAIRED = 0.01
 
 _LARGEST_ANGLE = 4.0 * np.pi
 """rad; a joint beyond two turns either way is rather given in degrees."""
+LARGEST_CURRENT = 500.0
+"""A; more than any joint drive takes is rather given in mA."""
+_SLOWEST, _FASTEST = 1.0, 2e-5
+"""s between samples of anything that can be identified."""
+_SLOW = 0.2
+"""s between samples; fewer than five a second are rather more in another unit."""
+_TIME_UNITS = {"ms": 1e3, "us": 1e6, "ns": 1e9}
 
 
 def row_window(rows: tuple[int, int] | None, count: int, path: Path) -> tuple[int, int]:
@@ -95,22 +102,44 @@ def check_values(table: Array, names: Sequence[str], first: int, path: Path) -> 
         )
 
 
-def check_angles(q: Array, signal: str, path: Path, remedy: str) -> None:
-    """Refuse positions (N, n) that look like degrees; ``remedy`` says what to do about it.
+def check_units(signals: Mapping[str, Array], path: Path, remedies: Mapping[str, str]) -> None:
+    """Refuse values that can hardly be in the SI units they are taken for.
+
+    Parameters
+    ----------
+    signals : (N, n), or (N, 1) for ``t``.
+    remedies : what to do about it, for the signals that are to be checked.
 
     Raises
     ------
     RecordingError
         Code ``recording-units``.
     """
-    largest = float(np.abs(q).max())
-    if largest > _LARGEST_ANGLE:
-        raise RecordingError(
-            f"{path}: {signal} reaches {largest:.4g}, which looks like degrees, not rad; {remedy}",
-            code="recording-units",
-            path=str(path),
-            signal=signal,
-        )
+
+    def refuse(name: str, what: str) -> RecordingError:
+        return RecordingError(f"{path}: {what}; {remedies[name]}", code="recording-units", path=str(path), signal=name)
+
+    for name, value in signals.items():
+        largest = float(np.abs(value).max())
+        if name not in remedies:
+            continue
+        if name == "t":
+            step = float(np.median(np.diff(value[:, 0])))
+            if not _FASTEST <= step < _SLOWEST:
+                unit = time_unit(step)
+                hint = f" and looks like {unit}" if unit else ""
+                raise refuse(name, f"time steps by {step:g}, which can hardly be seconds{hint}")
+        elif name in ("q", "target_q") and largest > _LARGEST_ANGLE:
+            raise refuse(name, f"{name} reaches {largest:.4g}, which looks like degrees, not rad")
+        elif name in ("current", "target_current") and largest > LARGEST_CURRENT:
+            raise refuse(name, f"{name} reaches {largest:.4g}, which looks like mA, not A")
+
+
+def time_unit(step: float) -> str | None:
+    """Return which unit time stamps seem to be in that step by ``step``; None for s, or if no unit fits."""
+    if step < _SLOW:
+        return None
+    return next((unit for unit, factor in _TIME_UNITS.items() if step / factor < _SLOW), None)
 
 
 def in_time_order(stamps: Array) -> NDArray[np.intp]:

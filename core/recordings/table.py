@@ -11,17 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import RecordingError
-from core.recordings.column_map import ColumnMap, Key
+from core.recordings.column_map import UNITS, ColumnMap, Key
 from core.recordings.recording import Recording
-from core.recordings.row_checks import check_angles, check_values, row_window, without_bad_rows
+from core.recordings.row_checks import check_units, check_values, row_window, without_bad_rows
 
 Array = NDArray[np.float64]
 
 _REQUIRED = ("t", "q")
-_LARGEST_CURRENT = 500.0
-"""A; more than any joint drive takes is rather given in mA."""
-_SLOWEST, _FASTEST = 1.0, 2e-5
-"""s between samples of anything that can be identified."""
 _EXACT = 2.0**53
 """Integers beyond this are not exact as float64: nanoseconds since 1970 are not."""
 
@@ -213,24 +209,9 @@ def _check_shapes(signals: dict[str, Array], columns: ColumnMap, path: Path) -> 
 
 def _check_units(signals: dict[str, Array], columns: ColumnMap, path: Path) -> None:
     """Refuse values that can hardly be in SI units, where the column map does not state their unit."""
-
-    def unstated(name: str) -> bool:
-        return name in signals and name in columns.signals and columns.signals[name].unit is None
-
-    def refuse(name: str, what: str, units: str) -> RecordingError:
-        return RecordingError(
-            f"{path}: {what}; state the unit of {name} in the column map ({units}) if that is what it is",
-            code="recording-units",
-            path=str(path),
-            signal=name,
-        )
-
-    step = float(np.median(np.diff(signals["t"][:, 0])))
-    if unstated("t") and not _FASTEST <= step <= _SLOWEST:
-        raise refuse("t", f"time steps by {step:g}, which can hardly be seconds", "s, ms, us or ns")
-    for name in ("q", "target_q"):
-        if unstated(name):
-            check_angles(signals[name], name, path, f"state the unit of {name} in the column map (deg, or rad)")
-    for name in ("current", "target_current"):
-        if unstated(name) and (largest := float(np.abs(signals[name]).max())) > _LARGEST_CURRENT:
-            raise refuse(name, f"{name} reaches {largest:.4g}, which looks like mA, not A", "mA or A")
+    unstated = [name for name in signals if name in columns.signals and columns.signals[name].unit is None]
+    remedies = {
+        name: f"state the unit of {name} in the column map ({', '.join(UNITS[name])}) if that is what it is"
+        for name in unstated
+    }
+    check_units(signals, path, remedies)

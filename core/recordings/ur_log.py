@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from core.errors import RecordingError
 from core.recordings.recording import Recording
-from core.recordings.row_checks import check_angles, check_values, row_window, without_bad_rows
+from core.recordings.row_checks import check_units, check_values, row_window, without_bad_rows
 from core.recordings.text_file import decode_text, is_number, is_torn, lines_of, read_content
 
 Array = NDArray[np.float64]
@@ -58,7 +58,9 @@ def read_ur_log(path: Path, rows: tuple[int, int] | None = None, *, repair: bool
     q, qd, current, target_current, target_torque = (
         table[:, 1 + JOINTS * i : 1 + JOINTS * (i + 1)].copy() for i in range(len(_GROUPS))
     )
-    check_angles(q, "q", path, "read it as csv, with a column map that states the unit")
+    remedy = "read it as csv, with a column map that states the unit"
+    signals = {"t": table[:, :1], "q": q, "current": current, "target_current": target_current}
+    check_units(signals, path, dict.fromkeys(signals, remedy))
     provenance = {
         "path": str(path),
         "sha256": hashlib.sha256(content).hexdigest(),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, RecordingError
 from core.recordings.recording import Recording
+from core.recordings.row_checks import time_unit
 from core.signals.differentiation import central_difference
 from core.signals.filters import LowPass, ZeroPhaseButterworth
 from core.signals.five_point import FivePointCubic
@@ -154,6 +155,14 @@ def _plan(own_rate: float, settings: SignalSettings, marks: Marks | None) -> _Pl
 def _check_rate(recording: Recording, own_rate: float, settings: SignalSettings) -> None:
     fastest = max(settings.torque_cutoff, settings.kinematic_cutoff)
     if own_rate < 2.0 * fastest:
+        unit = time_unit(1.0 / own_rate)
+        if unit is not None:
+            raise RecordingError(
+                f"{recording.name}: time steps by {1.0 / own_rate:.4g}, which looks like {unit}, not s; state the unit "
+                "of t in a column map, or convert it",
+                code="recording-units",
+                signal="t",
+            )
         raise RecordingError(
             f"{recording.name}: recorded at {own_rate:.1f} Hz, which cannot carry the {fastest:g} Hz that the "
             "filters let through; record faster or lower torque_cutoff and kinematic_cutoff",

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from core.estimators.identifiability import Conditioning
 from core.validation.report import ValidationReport
 
 Grade = Literal["good", "usable", "poor"]
 
-MAX_CONDITION_NUMBER = 1e4
-"""Beyond it some parameters follow the noise rather than the robot (methods, section 6)."""
 _GOOD = 0.15
 _USABLE = 0.4
 """Relative residual of the worst joint while it moves, up to which a result is good, or usable."""
 _BALANCED = 0.05
 """Share of the energy turnover that a joint's work may be off by."""
 _MEMORY = 0.3
-"""s; residuals that stay alike for longer are not noise but something left out of the model."""
+"""s; residuals that stay alike for longer are something left out of the model that friction may explain."""
+_REMEMBERED_BY = ("load", "hysteresis", "warmup")
+"""Terms of friction that explain such residuals, in the order of what they usually gain."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Verdict:
     advice: tuple[str, ...]
 
     def __str__(self) -> str:
-        advice = f"; {'; '.join(self.advice)}" if self.advice else ""
-        return f"{self.grade}: {'; '.join(self.because)}{advice}"
+        advice = f". What would help: {'; '.join(self.advice)}" if self.advice else ""
+        return f"{self.grade}, because {'; '.join(self.because)}{advice}"
 
     def to_document(self) -> dict[str, Any]:
         return {"grade": self.grade, "because": list(self.because), "advice": list(self.advice)}
@@ -46,40 +48,42 @@ class Verdict:
 def judge(
     train: ValidationReport,
     validation: ValidationReport | None,
-    condition_number: float,
-    undetermined: Sequence[str],
+    conditioning: Conditioning,
+    terms: Sequence[Collection[str]],
 ) -> Verdict:
-    """Judge a result by its error on held-out motion where there is any, and by its condition number."""
+    """Judge a result by its error on held-out motion where there is any, and by its condition number.
+
+    Parameters
+    ----------
+    terms : (n) the names of those that each joint's friction has beside its law; they are not advised again.
+    """
     held_out = validation.pooled["moving"] if validation else None
     proven = held_out is not None and bool(np.any(held_out.samples))
-    relative = held_out.relative if held_out is not None and proven else train.pooled["moving"].relative
+    judged = validation if validation is not None and proven else train
+    relative = judged.pooled["moving"].relative
     worst = float(np.nanmax(relative))
-    joint = int(np.nanargmax(relative)) + 1
+    joint = int(np.nanargmax(relative))
     motion = "held-out motion" if proven else "the motion it was estimated from"
-    because = [f"on {motion} the residual of the worst joint, {joint}, is {worst:.0%} of its torque"]
+    because = [f"on {motion} the residual of the worst joint, {joint + 1}, is {worst:.0%} of its torque"]
     advice = []
     grade: Grade = "good" if worst <= _GOOD else "usable" if worst <= _USABLE else "poor"
     if grade != "good":
-        advice.append(f"look at the friction of joint {joint}, the largest error of most drives")
+        advice.append(f"look at the friction of joint {joint + 1}, the largest error of most drives")
+    doubts: list[tuple[str | None, str]] = []
     if not proven:
-        grade = "usable" if grade == "good" else grade
-        advice.append("validate on a different motion")
-    judged = validation if validation is not None and proven else train
+        doubts.append((None, "validate on a different motion"))
     imbalance = _unbalanced(judged)
     if imbalance:
+        doubts.append((imbalance, "check the drive gains and the friction of those joints"))
+    if conditioning.problem:
+        doubts.append((conditioning.problem, "excite the robot with a motion optimised for identification"))
+    for reason, remedy in doubts:
         grade = "usable" if grade == "good" else grade
-        because.append(imbalance)
-        advice.append("check the drive gains and the friction of those joints")
-    remembering = _remembering(judged)
-    if remembering and grade != "good":
-        because.append(remembering)
-        advice.append("try friction that depends on load, hysteresis or warm-up")
-    if undetermined:
-        grade = "usable" if grade == "good" else grade
-        because.append(
-            f"the condition number is {condition_number:.3g}, so that {', '.join(undetermined)} are hardly determined"
-        )
-        advice.append("excite the robot with a motion optimised for identification")
+        because += [reason] if reason else []
+        advice.append(remedy)
+    coloured, remembering = _not_noise(judged)
+    because += [coloured] if coloured else []
+    advice += [_more_friction(remembering, terms)] if remembering.size else []
     return Verdict(grade, tuple(because), tuple(advice))
 
 
@@ -89,18 +93,41 @@ def _unbalanced(report: ValidationReport) -> str | None:
         return None
     share = report.energy.relative
     wrong = np.flatnonzero(np.nan_to_num(np.abs(share)) > _BALANCED)
-    return f"the work of joints {_listed(wrong)} is off by up to {np.nanmax(np.abs(share)):.0%}" if wrong.size else None
+    return f"the work of {_joints(wrong)} is off by up to {np.nanmax(np.abs(share)):.0%}" if wrong.size else None
 
 
-def _remembering(report: ValidationReport) -> str | None:
-    """Say which joints' residuals are not noise, if any."""
-    if report.whiteness is None:
-        return None
-    long = np.flatnonzero(np.nan_to_num(report.whiteness.correlation_time) > _MEMORY)
-    if not long.size:
-        return None
-    return f"the residuals of joints {_listed(long)} stay alike for more than {_MEMORY:g} s: they are not noise"
+def _not_noise(report: ValidationReport) -> tuple[str | None, NDArray[np.intp]]:
+    """Say which joints' residuals are not white, if any, and return those that stay alike for long."""
+    none, whiteness = np.empty(0, dtype=np.intp), report.whiteness
+    if whiteness is None:
+        return None, none
+    coloured = np.flatnonzero(np.isfinite(whiteness.p_value) & ~whiteness.white)
+    if not coloured.size:
+        return None, none
+    seconds = whiteness.correlation_time[coloured]
+    reason = (
+        f"the residuals of {_joints(coloured)} are not noise, they stay alike for up to {seconds.max():.2g} s: "
+        "something is left out of the model"
+    )
+    return reason, coloured[seconds > _MEMORY]
 
 
-def _listed(joints: Iterable[int]) -> str:
-    return ", ".join(str(j + 1) for j in joints)
+def _more_friction(joints: NDArray[np.intp], terms: Sequence[Collection[str]]) -> str:
+    """Return what may explain residuals of ``joints`` that stay alike."""
+    lacking: dict[tuple[int, ...], list[str]] = {}
+    for term in _REMEMBERED_BY:
+        without = tuple(int(j) for j in joints if term not in terms[j])
+        if without:
+            lacking.setdefault(without, []).append(term)
+    if lacking:
+        choices = [f"{' or '.join(names)} ({_joints(without)})" for without, names in lacking.items()]
+        return f"try friction with {' or '.join(choices)}"
+    return (
+        f"the friction of {_joints(joints)} has all terms that remember: train on more recordings, spread over the "
+        "poses, speeds and temperatures the robot works at"
+    )
+
+
+def _joints(indices: Collection[int] | NDArray[np.intp]) -> str:
+    numbers = [str(j + 1) for j in indices]
+    return f"joint{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"

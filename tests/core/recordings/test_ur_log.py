@@ -193,3 +193,21 @@ def test_degrees_are_noticed(table, write):
     assert refusal.value.code == "recording-units"
     in_degrees = {"t": 1, "q": {"columns": [2, 3, 4, 5, 6, 7], "unit": "deg"}}
     assert read(path, "csv", columns=in_degrees).q == pytest.approx(np.radians(table[:, 1:7]), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("columns", "factor", "said"),
+    [
+        (slice(0, 1), 1e3, "time steps by 11, which can hardly be seconds and looks like ms"),
+        (slice(0, 1), 1e6, "which can hardly be seconds and looks like us"),
+        (slice(0, 1), 1e9, "which can hardly be seconds and looks like ns"),
+        (slice(13, 19), 1e3, "current reaches .*, which looks like mA, not A"),
+        (slice(19, 25), 1e3, "target_current reaches .*, which looks like mA, not A"),
+    ],
+)
+def test_other_units_are_noticed(table, write, columns, factor, said):
+    table[:, columns] *= factor
+    path = write("\n".join(",".join(f"{value:.4f}" for value in row) for row in table))
+    with pytest.raises(RecordingError, match=said) as refusal:
+        read_ur_log(path)
+    assert refusal.value.code == "recording-units"

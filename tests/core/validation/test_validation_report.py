@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from core.estimators import JointFactors
+from core.estimators.identifiability import Conditioning
 from core.validation import (
     PredictedMotion,
     TorqueErrors,
@@ -80,19 +81,24 @@ def test_a_long_error_is_not_a_jolt():
     assert validation_report([m]).jolts == ()
 
 
+WELL = Conditioning(100.0, 20.0, ())
+NO_TERMS = [(), ()]
+
+
 def test_verdicts():
     fine, rough = validation_report([motion()]), validation_report([motion(noise=2.0)])
-    assert judge(fine, fine, 100.0, ()).grade == "good"
-    assert judge(fine, rough, 100.0, ()).grade == "poor"
-    unproven = judge(fine, None, 100.0, ())
+    assert judge(fine, fine, WELL, NO_TERMS).grade == "good"
+    assert judge(fine, rough, WELL, NO_TERMS).grade == "poor"
+    unproven = judge(fine, None, WELL, NO_TERMS)
     assert unproven.grade == "usable"
     assert "validate on a different motion" in unproven.advice
     standing = motion()
     standing.moving[:] = False
-    assert judge(fine, validation_report([standing]), 100.0, ()).advice == unproven.advice
-    weak = judge(fine, fine, 2e5, ("Ixx2", "m3"))
+    assert judge(fine, validation_report([standing]), WELL, NO_TERMS).advice == unproven.advice
+    weak = judge(fine, fine, Conditioning(3e6, 2e5, ("Ixx2", "m3")), NO_TERMS)
     assert weak.grade == "usable"
     assert "Ixx2, m3 are hardly determined" in str(weak)
+    assert str(weak).startswith("usable, because on held-out motion the residual of the worst joint")
 
 
 def test_a_constant_torque_has_no_r2():
@@ -131,12 +137,36 @@ def test_verdicts_name_energy_and_memory():
     slow = 1.5 * np.sin(0.5 * m.times)[:, None]
     velocity = np.tile(np.cos(m.times)[:, None], (1, 2))
     wrong = validation_report([replace(m, predicted=0.7 * m.measured + slow, velocity=velocity)])
-    verdict = judge(wrong, wrong, 100.0, ())
+    verdict = judge(wrong, wrong, WELL, NO_TERMS)
     assert verdict.grade != "good"
-    assert "stay alike for more than" in str(verdict)
+    assert "the residuals of joints 1, 2 are not noise, they stay alike for up to" in str(verdict)
     work = 0.8 * m.measured * np.sign(m.measured * velocity)
     spent = validation_report([replace(m, predicted=m.measured - 0.1 * work, velocity=velocity)])
-    assert "the work of joints 1, 2 is off by" in str(judge(spent, spent, 100.0, ()))
+    assert "the work of joints 1, 2 is off by" in str(judge(spent, spent, WELL, NO_TERMS))
+
+
+def test_a_good_result_does_not_hide_coloured_residuals():
+    m = motion(samples=4000, noise=0.0)
+    slow = 0.1 * np.column_stack([np.sin(0.5 * m.times), np.random.default_rng(0).normal(size=m.times.size)])
+    report = validation_report([replace(m, predicted=m.measured + slow)])
+    verdict = judge(report, report, WELL, NO_TERMS)
+    assert verdict.grade == "good"
+    assert "the residuals of joint 1 are not noise" in str(verdict)
+    assert verdict.advice == ("try friction with load or hysteresis or warmup (joint 1)",)
+
+
+@pytest.mark.parametrize(
+    ("terms", "advice"),
+    [
+        ([("load",), ("load", "hysteresis")], "try friction with hysteresis (joint 1) or warmup (joints 1, 2)"),
+        ([("load", "hysteresis", "warmup")] * 2, "the friction of joints 1, 2 has all terms that remember"),
+    ],
+)
+def test_no_term_is_advised_that_friction_has(terms, advice):
+    m = motion(samples=4000, noise=0.0)
+    report = validation_report([replace(m, predicted=m.measured + 0.1 * np.sin(0.5 * m.times)[:, None])])
+    (given,) = judge(report, report, WELL, terms).advice
+    assert given.startswith(advice)
 
 
 def test_sensitivity_is_what_a_perturbed_parameter_does():
