@@ -198,7 +198,7 @@ def test_degrees_are_noticed(table, write):
 @pytest.mark.parametrize(
     ("columns", "factor", "said"),
     [
-        (slice(0, 1), 1e3, "time steps by 11, which can hardly be seconds and looks like ms"),
+        (slice(0, 1), 1e3, r"time steps by 1\d, which can hardly be seconds and looks like ms"),
         (slice(0, 1), 1e6, "which can hardly be seconds and looks like us"),
         (slice(0, 1), 1e9, "which can hardly be seconds and looks like ns"),
         (slice(13, 19), 1e3, "current reaches .*, which looks like mA, not A"),
