@@ -18,7 +18,16 @@ from core.errors import RecordingError
 from core.recordings.column_map import ColumnMap, Key, column_names
 from core.recordings.recording import Recording
 from core.recordings.table import recording_from
-from core.recordings.text_file import decode_text, is_number, is_torn, lines_of, read_content
+from core.recordings.text_file import (
+    APPENDED,
+    decode_text,
+    is_number,
+    is_plain,
+    is_text_row,
+    is_torn,
+    lines_of,
+    read_content,
+)
 
 _SEPARATORS = (",", ";", "\t", " ", "|")
 
@@ -82,10 +91,14 @@ class _CsvTable:
             raise KeyError(key)
         wanted = self.rows[first - 1 : last]
         self._check_width(first, wanted)
+        texts = [row[index] for row in wanted]
         try:
-            return np.array([row[index] for row in wanted], dtype=np.float64)
+            values = np.array(texts, dtype=np.float64)
         except ValueError as error:
             raise self._explained(index, key, first, wanted) from error
+        if not is_plain("".join(texts)):
+            raise self._explained(index, key, first, wanted)
+        return values
 
     def _check_width(self, first: int, wanted: list[list[str]]) -> None:
         for row, fields in enumerate(wanted, first):
@@ -114,16 +127,22 @@ class _CsvTable:
     def _explained(self, index: int, key: Key, first: int, wanted: list[list[str]]) -> RecordingError:
         for row, fields in enumerate(wanted, first):
             if not is_number(fields[index]):
-                hint = "; if this is a header, set header = true in the column map"
-                return RecordingError(
+                raise RecordingError(
                     f"{self.path}: line {row + self.first_line - 1}, column {key!r}: {fields[index]!r} is not a number"
-                    f"{hint if row == 1 and not self.names else ''}",
+                    f"{self._hint(row, fields)}",
                     code="recording-not-a-number",
                     path=str(self.path),
                     row=row,
                     column=key,
                 )
         raise AssertionError("a table that parses has nothing to explain")
+
+    def _hint(self, row: int, fields: list[str]) -> str:
+        if not is_text_row(fields):
+            return ""
+        if row > 1:
+            return f"; {APPENDED}, rows 1-{row - 1} or those from {row + 1} on"
+        return "" if self.names else "; if this is a header, set header = true in the column map"
 
 
 def _fields(line: str, delimiter: str) -> int:

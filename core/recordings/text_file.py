@@ -17,6 +17,8 @@ _FOREIGN = {
     b"SQLite format 3": "SQLite",
 }
 
+APPENDED = "it is a header between the rows, as where one file was appended to another: read what is on one side of it"
+
 
 def read_content(path: Path) -> bytes:
     """Return the bytes of a file that is there and not empty."""
@@ -74,12 +76,22 @@ def is_torn(text: str, lines: Sequence[str], separator: str, columns: int) -> bo
 
 
 def is_number(text: str) -> bool:
-    """Tell whether ``text`` is a number, NaN and infinity included."""
+    """Tell whether ``text`` is a number as files write them, NaN and infinity included."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return is_plain(text)
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether ``text`` is free of what Python takes for a part of a number though no file means it so."""
+    return "_" not in text and text.isascii()
+
+
+def is_text_row(fields: Sequence[str]) -> bool:
+    """Tell whether a row holds words only, as a header does."""
+    return not any(is_number(field) or not field.strip() for field in fields)
 
 
 def _decimals(line: str) -> int:

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from core.errors import RecordingError
 from core.recordings.recording import Recording
 from core.recordings.row_checks import check_units, check_values, row_window, without_bad_rows
-from core.recordings.text_file import decode_text, is_number, is_torn, lines_of, read_content
+from core.recordings.text_file import (
+    APPENDED,
+    decode_text,
+    is_number,
+    is_plain,
+    is_text_row,
+    is_torn,
+    lines_of,
+    read_content,
+)
 
 Array = NDArray[np.float64]
 
@@ -128,18 +137,28 @@ def _numbers(lines: Sequence[str], first: int, path: Path) -> Array:
     """Return (N, 31); where the quick way fails, find out line by line why."""
     if not all(_count(line) == len(COLUMNS) for line in lines):
         _check_columns(lines, first, path)
+    text = ",".join(lines)
     try:
-        return np.array(",".join(lines).split(","), dtype=np.float64).reshape(len(lines), len(COLUMNS))
+        values = np.array(text.split(","), dtype=np.float64)
     except ValueError as error:
-        _check_columns(lines, first, path)
-        for row, line in enumerate(lines, first):
-            for name, text in zip(COLUMNS, line.split(","), strict=True):
-                if not is_number(text):
-                    raise RecordingError(
-                        f"{path}: row {row}, column {name}: {text!r} is not a number",
-                        code="recording-not-a-number",
-                        path=str(path),
-                        row=row,
-                        column=name,
-                    ) from error
-        raise
+        raise _not_a_number(lines, first, path) from error
+    if not is_plain(text):
+        raise _not_a_number(lines, first, path)
+    return values.reshape(len(lines), len(COLUMNS))
+
+
+def _not_a_number(lines: Sequence[str], first: int, path: Path) -> RecordingError:
+    _check_columns(lines, first, path)
+    for row, line in enumerate(lines, first):
+        fields = line.split(",")
+        for name, text in zip(COLUMNS, fields, strict=True):
+            if not is_number(text):
+                hint = f"; {APPENDED}, rows 1-{row - 1} or those from {row + 1} on" if is_text_row(fields) else ""
+                return RecordingError(
+                    f"{path}: row {row}, column {name}: {text!r} is not a number{hint}",
+                    code="recording-not-a-number",
+                    path=str(path),
+                    row=row,
+                    column=name,
+                )
+    raise AssertionError("a table that parses has nothing to explain")

@@ -194,6 +194,8 @@ def test_a_repair_drops_single_rows_and_names_them(csv):
         ("t;q1\n0.1;1\n0.2;2\n", None, "values seem to be separated by ';'", "recording-columns"),
         ("t,q1\n0.1,1\n0.2,1,5\n0.3,2\n", None, "line 3 has 3 columns, expected 2", "recording-columns"),
         ("t,q1\n0.1,1\n0.2,one\n", None, "line 3, column 'q1': 'one' is not a number", "recording-not-a-number"),
+        ("t,q1\n0.1,1\n0.2,1_0\n", None, "line 3, column 'q1': '1_0' is not a number", "recording-not-a-number"),
+        ("t,q1\n0.1,1\nt,q1\n0.2,2\n", None, "'t' is not a number; it is a header between", "recording-not-a-number"),
         ("t,q\n0.1,1\n0.2,2\n", {"t": 1, "q": [2]}, "set header = true", "recording-not-a-number"),
         ("0.1,1\n0.2,2\n", {"t": 1, "q": [3]}, "column 3 of q is not in the file", "recording-columns"),
         ("t,a,a\n0.1,1,1\n0.2,2,2\n", {"t": "t", "q": "a"}, "the name 'a' more than once", "recording-header"),

@@ -211,3 +211,19 @@ def test_other_units_are_noticed(table, write, columns, factor, said):
     with pytest.raises(RecordingError, match=said) as refusal:
         read_ur_log(path)
     assert refusal.value.code == "recording-units"
+
+
+def test_a_header_between_the_rows_is_seen_for_what_it_is(lines, write):
+    path = write("\n".join([*lines[:6], ",".join(COLUMNS), *lines[6:]]))
+    with pytest.raises(RecordingError, match=r"row 7, column t: 't' is not a number; it is a header between the rows"):
+        read_ur_log(path)
+    assert read_ur_log(path, (1, 6)).t.size == 6
+
+
+@pytest.mark.parametrize("digits", ["1_0", "\u0661\u0660"])
+def test_numbers_that_only_python_reads_are_none(lines, write, digits):
+    fields = lines[4].split(",")
+    fields[14] = digits
+    with pytest.raises(RecordingError, match=f"row 5, column current2: '{digits}' is not a number") as refusal:
+        read_ur_log(write("\n".join([*lines[:4], ",".join(fields), *lines[5:]])))
+    assert refusal.value.code == "recording-not-a-number"
