@@ -159,11 +159,22 @@ class ConsistentLeastSquares(Estimator):
         self.prior = prior
         self.prior_deviation = prior_deviation
 
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        names: Sequence[str] | None = None,
+        structure: ParameterStructure | None = None,
+    ) -> Self:
+        """As usual, with the structure that says what the parameters are."""
+        return self.fit_observations(Observations.of(X, y, names, structure=structure))
+
     def fit_observations(self, observations: Observations) -> Self:
+        self._require(self.prior_deviation > 0.0, "prior_deviation must be positive")
         if observations.structure is None:
             raise IdentificationError(
                 "physically consistent parameters need to know the robot they belong to; estimate with identify(), "
-                "or give the observations a ParameterStructure",
+                "or give a ParameterStructure",
                 code="structure-missing",
             )
         factors = observations.factors

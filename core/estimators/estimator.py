@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.estimators.joint_factors import JointFactors
-from core.estimators.observations import Observations
+from core.estimators.observations import Observations, checked_samples
 
 Array = NDArray[np.float64]
 
@@ -32,14 +32,19 @@ class Influence(NamedTuple):
 class Estimator(ABC):
     """An estimator of parameters that torques are linear in.
 
+    The contract is scikit-learn's: the constructor stores its parameters as they are, ``fit`` judges them and leaves
+    its results in attributes that end with ``_``, ``get_params`` and ``set_params`` let ``sklearn.base.clone`` make
+    an unfitted copy. None of these estimators draws a random number: the same rows give the same digits, so there is
+    no ``random_state``; one that draws has to take it.
+
     After ``fit`` or ``fit_observations``:
 
     coef_ : (p,) parameters.
     covariance_ : (p, p) of the parameters, for residuals that are white; see ``coloured_covariance``.
     residual_std_ : (n,) standard deviation of the residual of each joint, degrees of freedom accounted for.
     weights_ : (n,) what the rows of each joint were multiplied by.
-    maps_ : (n, p, p); a torque error e of joint j in a sample with columns x (p,) moves the estimate by
-        ``maps_[j] @ x * e``.
+    maps_ : (n, p, p), of an estimate that is linear in the torque; an error e of the torque of joint j in a sample with
+        columns x (p,) moves it by ``maps_[j] @ x * e``.
     n_rows_ : samples per joint.
     n_iter_ : solutions computed.
     condition_number_ : of the observation matrix, all joints together, unweighted.
@@ -66,21 +71,56 @@ class Estimator(ABC):
             The observations do not determine all parameters; the detail names which.
         """
 
-    def fit(self, X: Array, y: Array, names: Sequence[str] | None = None) -> Self:
-        """Estimate from a regressor X (samples, n, p) and torques y (samples, n).
+    def fit(self, X: ArrayLike, y: ArrayLike, names: Sequence[str] | None = None) -> Self:
+        """Estimate from a regressor and torques that are in memory.
+
+        Parameters
+        ----------
+        X : (samples, n, p), or (samples, p) where there is one joint.
+        y : (samples, n), or (samples,).
+        names : (p,) of the parameters, for messages.
 
         Raises
         ------
         InputError
-            A shape is wrong.
+            A shape is wrong, a value is not finite, or a parameter of the constructor is out of its range.
         IdentificationError
             As ``fit_observations``.
         """
         return self.fit_observations(Observations.of(X, y, names))
 
-    def predict(self, X: Array) -> Array:
-        """Return torques (samples, n) for a regressor X (samples, n, p)."""
-        return np.asarray(X @ self.coef_)
+    def predict(self, X: ArrayLike) -> Array:
+        """Return torques (samples, n) for a regressor X (samples, n, p), or (samples,) for (samples, p).
+
+        Raises
+        ------
+        InputError
+            It was not fitted (``estimator-not-fitted``), or X has other parameters than it was fitted to.
+        """
+        if not hasattr(self, "coef_"):
+            raise InputError(f"{self!r} predicts nothing before it is fitted", code="estimator-not-fitted")
+        columns = np.asarray(X, dtype=np.float64)
+        if columns.ndim not in (2, 3) or columns.shape[-1] != self.coef_.size:
+            raise InputError(
+                f"X has shape {columns.shape}; it must be (samples, joints, parameters), or (samples, parameters) for "
+                f"one joint, with the {self.coef_.size} parameters that were estimated"
+            )
+        return np.asarray(columns @ self.coef_)
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Return the coefficient of determination R2 of ``predict``, mean over joints; arguments as of ``fit``.
+
+        Raises
+        ------
+        InputError
+            As ``predict``, or a torque that never changes, which there is nothing to explain in.
+        """
+        columns, effort = checked_samples(X, y)
+        unexplained = np.sum((effort - self.predict(columns)) ** 2, axis=0)
+        spread = np.sum((effort - effort.mean(axis=0)) ** 2, axis=0)
+        if not np.all(spread > 0.0):
+            raise InputError(f"the torque of joint {int(np.argmin(spread)) + 1} never changes, so R2 is undefined")
+        return float(np.mean(1.0 - unexplained / spread))
 
     def influence(self, columns: Array, residual: Array) -> Array:
         """Return by how much the errors of each sample move the estimate (m, p), to first order.
@@ -95,28 +135,49 @@ class Estimator(ABC):
             residual = effort - columns @ self.coef_
             yield Influence(self.influence(columns, residual), residual, motion)
 
-    def get_params(self) -> dict[str, Any]:
-        """Return the constructor's parameters."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters; ``deep`` changes nothing, as none of them is an estimator."""
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters of the constructor by name."""
-        for name, value in params.items():
-            if name not in self._parameter_names():
+        """Set parameters of the constructor by name.
+
+        Raises
+        ------
+        InputError
+            There is no such parameter; then none is set.
+        """
+        known = self._parameter_names()
+        for name in params:
+            if name not in known:
                 raise InputError(
-                    f"{type(self).__name__} has no parameter {name!r}; "
-                    f"it has {', '.join(self._parameter_names()) or 'none'}"
+                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known) or 'none'}",
+                    code="estimator-parameter-unknown",
+                    parameter=name,
                 )
+        for name, value in params.items():
             setattr(self, name, value)
         return self
 
     @classmethod
     def _parameter_names(cls) -> tuple[str, ...]:
-        parameters = inspect.signature(cls).parameters.values()
-        return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+        return tuple(inspect.signature(cls).parameters)
+
+    def _require(self, condition: bool, what: str) -> None:
+        """Refuse, when fitting, a parameter of the constructor that is out of its range."""
+        if not condition:
+            raise InputError(f"{self!r}: {what}", code="estimator-parameter-invalid")
+
+    def _require_iteration(self, tolerance: float, max_iterations: int) -> None:
+        self._require(tolerance > 0.0, "tolerance must be positive")
+        self._require(max_iterations >= 1, "max_iterations must be at least 1")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.get_params().items())})"
+        return f"{type(self).__name__}({', '.join(f'{k}={_shown(v)}' for k, v in self.get_params().items())})"
+
+
+def _shown(value: Any) -> str:
+    return f"<array {value.shape}>" if isinstance(value, np.ndarray) else repr(value)
 
 
 class FactorEstimator(Estimator):

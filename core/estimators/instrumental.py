@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from core.errors import IdentificationError
 from core.estimators.estimator import Estimator, Influence
@@ -41,11 +41,19 @@ class InstrumentalVariable(Estimator):
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
-    def fit(self, X: Array, y: Array, names: Sequence[str] | None = None, instruments: Array | None = None) -> Self:
-        """As usual, with instruments (samples, n, p) that belong to X sample by sample."""
-        return self.fit_observations(Observations.of(X, y, names, instruments))
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        names: Sequence[str] | None = None,
+        instruments: ArrayLike | None = None,
+    ) -> Self:
+        """As usual, with instruments in the shape of X that belong to it sample by sample."""
+        return self.fit_observations(Observations.of(X, y, names, instruments=instruments))
 
     def fit_observations(self, observations: Observations) -> Self:
+        self._require_iteration(self.tolerance, self.max_iterations)
+        self._require(self.simulations >= 1, "simulations must be at least 1")
         factors = observations.factors
         start = WeightedLeastSquares().fit_factors(factors, observations.names)
         floor = least_deviation(factors)

@@ -34,7 +34,7 @@ class JointFactors:
     Attributes
     ----------
     n_joints, n_parameters : n and p.
-    n_rows : samples folded in so far.
+    n_rows : samples folded in so far, or what they still count for where older ones are forgotten.
     """
 
     def __init__(self, n_joints: int, n_parameters: int) -> None:
@@ -51,6 +51,17 @@ class JointFactors:
             raise InputError(f"columns have shape {columns.shape}, expected (samples, joints, parameters)")
         factors = cls(columns.shape[1], columns.shape[2])
         factors.add(columns, effort)
+        return factors
+
+    @classmethod
+    def of_triangles(cls, triangles: Array, n_rows: int) -> Self:
+        """Return the factors that upper triangles (n, p + 1, p + 1), one of ``[W_j | tau_j]`` per joint, are."""
+        factors = cls(len(triangles), triangles.shape[1] - 1)
+        factors.n_rows = n_rows
+        for j, triangle in enumerate(triangles):
+            acting = np.flatnonzero(triangle.any(axis=1))
+            factors._used[j] = np.flatnonzero(triangle[:, :-1].any(axis=0))
+            factors._factors[j] = triangle[np.ix_(acting, np.append(factors._used[j], factors.n_parameters))]
         return factors
 
     def add(self, columns: Array, effort: Array) -> None:

@@ -8,10 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import IdentificationError
 from core.estimators.estimator import FactorEstimator
 from core.estimators.joint_factors import JointFactors
-from core.estimators.linear import check_determined, condition_numbers, least_deviation, residual_std, solve
+from core.estimators.linear import check_determined, condition_numbers, joint_weighted, residual_std, solve
 
 Array = NDArray[np.float64]
 
@@ -50,27 +49,12 @@ class WeightedLeastSquares(FactorEstimator):
         self.max_iterations = max_iterations
 
     def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
+        self._require_iteration(self.tolerance, self.max_iterations)
         check_determined(factors, names)
-        floor = least_deviation(factors)
-        weights = np.ones(factors.n_joints)
-        for iteration in range(1, self.max_iterations + 1):
-            self.n_iter_ = iteration
-            coef, inverse = solve(*factors.stacked(weights))
-            deviation = np.maximum(residual_std(factors.squared_residuals(coef), factors), floor)
-            change = float(np.abs(deviation * weights - 1.0).max())
-            if change < self.tolerance:
-                break
-            weights = 1.0 / deviation
-        else:
-            raise IdentificationError(
-                f"the joint weights did not settle within {self.max_iterations} iterations (last relative change "
-                f"{change:.2g}); the data hold too little motion, or relax the tolerance",
-                code="estimator-not-converged",
-            )
-        self.weights_ = weights
-        self.coef_, self.covariance_ = coef, inverse
-        self.residual_std_ = deviation
-        self.maps_ = weights[:, None, None] ** 2 * inverse
-        self.n_rows_ = factors.n_rows
+        found = joint_weighted(factors, self.tolerance, self.max_iterations).settled(self.tolerance)
+        self.coef_, self.covariance_, self.weights_ = found.coef, found.inverse, found.weights
+        self.residual_std_ = found.deviation
+        self.maps_ = found.weights[:, None, None] ** 2 * found.inverse
+        self.n_rows_, self.n_iter_ = factors.n_rows, found.iterations
         self.condition_number_, self.normalised_condition_number_ = condition_numbers(factors.stacked()[0])
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ _SINGULAR = 1e10
 """Condition number, columns normalised, from which rounding decides on parameters."""
 _EXACT = 1e-10
 """A joint is never trusted to more than this share of the torque: noise-free data have no variance."""
+_LEAST = 1e-100
+"""N·m (N, A); the same where there is no torque at all. Its inverse can still be squared."""
 
 
 def solve(matrix: Array, effort: Array) -> tuple[Array, Array]:
@@ -37,7 +40,64 @@ def least_deviation(factors: JointFactors) -> float:
     """Return the standard deviation below which a residual counts as rounding."""
     _, effort = factors.stacked()
     typical = float(np.linalg.norm(effort)) / max(factors.n_rows, 1) ** 0.5
-    return float(_EXACT * max(typical, float(np.finfo(float).tiny)))
+    return float(max(_EXACT * typical, _LEAST))
+
+
+class JointWeighted(NamedTuple):
+    """A least-squares solution with each joint weighted by the inverse of its residual's variance.
+
+    coef (p,), inverse (p, p) of the weighted normal matrix, weights (n,) of the joints' rows, deviation (n,) of their
+    residuals, the number of solutions computed, and the largest relative change of a deviation in the last of them.
+    """
+
+    coef: Array
+    inverse: Array
+    weights: Array
+    deviation: Array
+    iterations: int
+    change: float
+
+    def settled(self, tolerance: float) -> JointWeighted:
+        """Return this solution, or say that its weights did not settle."""
+        if self.change < tolerance:
+            return self
+        raise IdentificationError(
+            f"the joint weights did not settle within {self.iterations} iterations (last relative change "
+            f"{self.change:.2g}); the data hold too little motion, or relax the tolerance",
+            code="estimator-not-converged",
+        )
+
+
+def joint_weighted(
+    factors: JointFactors,
+    tolerance: float,
+    max_iterations: int,
+    *,
+    start: Array | None = None,
+    known: tuple[Array, Array] | None = None,
+    worth: Array | float = 1.0,
+) -> JointWeighted:
+    """Iterate solution and joint weights until both agree, or ``max_iterations`` are over.
+
+    Parameters
+    ----------
+    start : (n,) deviations to begin with; by default all joints are alike.
+    known : rows (k, p) and right-hand side (k,) that are there besides the samples, with errors of variance one.
+    worth : how many times the deviation of a residual its row counts for.
+    """
+    floor = least_deviation(factors)
+    rows, target = known if known is not None else (np.empty((0, factors.n_parameters)), np.empty(0))
+    expected = np.ones(factors.n_joints) if start is None else np.maximum(start, floor)
+    for iterations in range(1, max_iterations + 1):  # noqa: B007 - how many there were is told
+        weights = 1.0 / (expected * worth)
+        matrix, effort = factors.stacked(weights)
+        coef, inverse = solve(np.vstack([matrix, rows]), np.append(effort, target))
+        deviation = np.maximum(residual_std(factors.squared_residuals(coef), factors), floor)
+        change = float(np.abs(deviation / expected - 1.0).max())
+        if change < tolerance:
+            break
+        expected = deviation
+    return JointWeighted(coef, inverse, weights, deviation, iterations, change)
 
 
 def condition_numbers(matrix: Array) -> tuple[float, float]:

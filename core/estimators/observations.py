@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics.base_parameters import BaseParameters
 from core.errors import IdentificationError, InputError
@@ -77,19 +77,36 @@ class Observations:
 
     @classmethod
     def of(
-        cls, columns: Array, effort: Array, names: Sequence[str] | None = None, instruments: Array | None = None
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        names: Sequence[str] | None = None,
+        *,
+        structure: ParameterStructure | None = None,
+        instruments: ArrayLike | None = None,
     ) -> Self:
-        """Return samples that are in memory: columns (samples, n, p), effort (samples, n), of one motion.
+        """Return samples that are in memory, of one motion: X (samples, n, p) and y (samples, n).
 
-        instruments, where needed, have the shape of the columns.
+        Where there is one joint, (samples, p) and (samples,) will do. instruments, where needed, have the shape of X.
+
+        Raises
+        ------
+        InputError
+            A shape is wrong, or a value is not finite.
         """
-        if columns.ndim != 3:
-            raise InputError(f"columns have shape {columns.shape}, expected (samples, joints, parameters)")
-        labels = names or [f"parameter {i + 1}" for i in range(columns.shape[2])]
-        if instruments is not None and instruments.shape != columns.shape:
-            raise InputError(f"instruments have shape {instruments.shape}, expected {columns.shape}")
-        simulated = None if instruments is None else lambda _: [instruments]
-        return cls(labels, columns.shape[1], lambda: [Block(columns, effort)], instruments=simulated)
+        columns, effort = checked_samples(X, y)
+        p = columns.shape[2]
+        labels = names or (structure.names if structure else [f"parameter {i + 1}" for i in range(p)])
+        if len(labels) != p:
+            raise InputError(f"there are {len(labels)} names for the {p} parameters of X")
+        simulated = None
+        if instruments is not None:
+            aside = np.asarray(instruments, dtype=np.float64).reshape(-1, *columns.shape[1:])
+            if aside.shape != columns.shape:
+                raise InputError(f"instruments have shape {np.shape(instruments)}, expected {np.shape(X)}")
+            simulated = lambda _: [aside]  # noqa: E731
+        blocks = [Block(columns, effort)]
+        return cls(labels, columns.shape[1], lambda: blocks, structure=structure, instruments=simulated)
 
     @property
     def n_parameters(self) -> int:
@@ -137,3 +154,35 @@ class Observations:
     def residuals(self, parameters: Array) -> Array:
         """Return measured minus explained torque (samples, n)."""
         return np.concatenate([block.effort - block.columns @ parameters for block in self.blocks()])
+
+
+def checked_samples(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+    """Return X as (samples, n, p) and y as (samples, n), contiguous.
+
+    Raises
+    ------
+    InputError
+        They are not numbers, do not belong together, or hold a value that is not finite; it says where the first is.
+    """
+    try:
+        columns = np.ascontiguousarray(X, dtype=np.float64)
+        effort = np.ascontiguousarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"X and y must be rectangular arrays of numbers: {error}") from error
+    if columns.ndim == 2 and effort.ndim == 1:
+        columns, effort = columns[:, None, :], effort[:, None]
+    if columns.ndim != 3 or effort.shape != columns.shape[:2] or 0 in columns.shape:
+        raise InputError(
+            f"X has shape {np.shape(X)}, y {np.shape(y)}; they must be (samples, joints, parameters) and (samples, "
+            "joints), or (samples, parameters) and (samples,) for one joint, none of them zero"
+        )
+    for name, values in (("X", columns), ("y", effort)):
+        finite = np.isfinite(values)
+        if not finite.all():
+            wrong = np.argwhere(~finite)
+            where = zip(("sample", "joint", "parameter"), wrong[0] + 1, strict=False)
+            raise InputError(
+                f"{name} holds {len(wrong)} values that are not finite, the first at "
+                f"{', '.join(f'{axis} {index}' for axis, index in where)}; leave out what was not measured"
+            )
+    return columns, effort

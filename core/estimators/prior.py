@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import IdentificationError, InputError
+from core.errors import IdentificationError
 from core.estimators.estimator import FactorEstimator
 from core.estimators.joint_factors import JointFactors
-from core.estimators.linear import condition_numbers, least_deviation, residual_std, solve
+from core.estimators.linear import condition_numbers, joint_weighted, residual_std
 
 Array = NDArray[np.float64]
 
@@ -49,45 +49,39 @@ class PriorLeastSquares(FactorEstimator):
         self.max_iterations = max_iterations
 
     def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
+        self._require_iteration(self.tolerance, self.max_iterations)
         known, p = self.mean.size, factors.n_parameters
-        if self.covariance.shape != (known, known) or known > p:
-            raise InputError(f"a prior of shape {self.covariance.shape} does not fit {known} of {p} parameters")
+        self._require(
+            self.covariance.shape == (known, known) and known <= p,
+            f"a prior of shape {self.covariance.shape} does not fit {known} of {p} parameters",
+        )
         values, vectors = np.linalg.eigh(self.covariance)
-        if values[0] <= 0.0:
-            raise InputError("the covariance of the prior is not positive definite")
+        self._require(values[0] > 0.0, "the covariance of the prior is not positive definite")
         prior = np.zeros((known, p))
         prior[:, :known] = (vectors / np.sqrt(values)).T
         target = prior[:, :known] @ self.mean
-        floor = least_deviation(factors)
-        worth = np.ones(factors.n_joints) if self.inflation is None else np.sqrt(self.inflation)
-        deviation = np.full(factors.n_joints, np.inf)
-        coef = np.append(self.mean, np.zeros(p - known))
-        for iteration in range(1, self.max_iterations + 1):
-            self.n_iter_ = iteration
-            before = deviation
-            deviation = np.maximum(residual_std(factors.squared_residuals(coef), factors), floor)
-            if np.abs(deviation / before - 1.0).max() < self.tolerance:
-                break
-            weights = 1.0 / (deviation * worth)
-            matrix, effort = factors.stacked(weights)
-            whole = np.vstack([matrix, prior])
-            absent = np.flatnonzero(~whole.any(axis=0))
-            if absent.size:
-                labels = [names[i] if names else f"parameter {i + 1}" for i in absent.tolist()]
-                raise IdentificationError(
-                    f"{', '.join(labels)} never act in these data", code="rank-deficient", parameters=labels
-                )
-            coef, inverse = solve(whole, np.append(effort, target))
-        else:
+        matrix, _ = factors.stacked()
+        absent = np.flatnonzero(~np.vstack([matrix, prior]).any(axis=0))
+        if absent.size:
+            labels = [names[i] if names else f"parameter {i + 1}" for i in absent.tolist()]
             raise IdentificationError(
-                f"the joint weights did not settle within {self.max_iterations} iterations",
-                code="estimator-not-converged",
+                f"{', '.join(labels)} never act in these data", code="rank-deficient", parameters=labels
             )
-        self.coef_, self.covariance_, self.weights_ = coef, inverse, weights
-        self.residual_std_ = deviation
-        self.maps_ = weights[:, None, None] ** 2 * inverse
-        moved = prior @ inverse
+        nominal = np.append(self.mean, np.zeros(p - known))
+        found = joint_weighted(
+            factors,
+            self.tolerance,
+            self.max_iterations,
+            start=residual_std(factors.squared_residuals(nominal), factors),
+            known=(prior, target),
+            worth=1.0 if self.inflation is None else np.sqrt(self.inflation),
+        ).settled(self.tolerance)
+        self.coef_, self.covariance_, self.weights_ = found.coef, found.inverse, found.weights
+        self.residual_std_ = found.deviation
+        self.maps_ = found.weights[:, None, None] ** 2 * found.inverse
+        moved = prior @ found.inverse
         self.prior_part_ = moved.T @ moved
-        self.n_rows_ = factors.n_rows
+        self.n_rows_, self.n_iter_ = factors.n_rows, found.iterations
+        whole = np.vstack([factors.stacked(found.weights)[0], prior])
         self.condition_number_, self.normalised_condition_number_ = condition_numbers(whole)
         return self

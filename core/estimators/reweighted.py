@@ -52,7 +52,13 @@ class _Reweighted(Estimator):
     def _weights(self, residuals: Array, precision: Array) -> tuple[Array, Array]:
         """Return weights (N, n), and the derivatives (N, n) of weight times residual that follow from them."""
 
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse parameters that are out of their range."""
+
     def fit_observations(self, observations: Observations) -> Self:
+        self._require_iteration(self.tolerance, self.max_iterations)
+        self._check()
         start = WeightedLeastSquares().fit_factors(observations.factors, observations.names)
         factors = observations.factors
         floor = least_deviation(factors)
@@ -121,6 +127,9 @@ class HuberRegression(_Reweighted):
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
+    def _check(self) -> None:
+        self._require(self.threshold > 0.0, "threshold must be positive")
+
     def _precision(self, residuals: Array, floor: float) -> Array:
         deviation = np.median(np.abs(residuals), axis=0) / _NORMAL_MEDIAN
         return np.diag(1.0 / np.maximum(deviation, floor) ** 2)
@@ -148,6 +157,9 @@ class GeneralisedLeastSquares(_Reweighted):
         self.quantile = quantile
         self.tolerance = tolerance
         self.max_iterations = max_iterations
+
+    def _check(self) -> None:
+        self._require(0.0 < self.quantile < 1.0, "quantile must lie between 0 and 1")
 
     def _precision(self, residuals: Array, floor: float) -> Array:
         n = residuals.shape[1]

@@ -43,6 +43,7 @@ class SequentialLeastSquares(FactorEstimator):
         self.least_share = least_share
 
     def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
+        self._require(0.0 < self.least_share < 1.0, "least_share must lie between 0 and 1")
         check_determined(factors, names)
         n, p = factors.n_joints, factors.n_parameters
         matrix, _ = factors.stacked()

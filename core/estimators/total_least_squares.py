@@ -36,6 +36,7 @@ class TotalLeastSquares(FactorEstimator):
         self.exact = exact
 
     def fit_factors(self, factors: JointFactors, names: Sequence[str] | None = None) -> Self:
+        self._require(self.column_error >= 0.0, "column_error must not be negative")
         start = WeightedLeastSquares().fit_factors(factors, names)
         matrix, effort = factors.stacked(start.weights_)
         known = set(self.exact)
@@ -45,7 +46,7 @@ class TotalLeastSquares(FactorEstimator):
                 f"exact columns {', '.join(sorted(known))} are not all among the parameters", code="parameter-unknown"
             )
         length = np.linalg.norm(matrix, axis=0)
-        error = np.where(sure, 0.0, max(self.column_error, 0.0)) * length
+        error = np.where(sure, 0.0, self.column_error) * length
         free = np.flatnonzero(error > 0.0)
         coef = start.coef_
         if free.size:
