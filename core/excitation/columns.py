@@ -49,7 +49,7 @@ class ObservationColumns:
         """Number n of coordinates that a trajectory moves."""
         return len(self.robot.coordinate_names)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names (p,): base parameters, then the friction parameters of joint 1, 2, ..."""
         return self.robot.base_names + self._friction.names
@@ -108,7 +108,7 @@ class _Friction:
         """Add to out (N, n) what weights (N, n, p) on the columns mean for qd (N, n)."""
         for law, joints, places in self._groups:
             slopes = law.slopes(qd[:, joints].ravel(), sign_width=sign_width).reshape(len(qd), *places.shape)
-            out[:, joints] += (weights[:, joints[:, None], places] * slopes).sum(axis=2)
+            out[:, joints] += np.einsum("kjc,kjc->kj", weights[:, joints[:, None], places], slopes)
 
 
 def _laws(friction: str | Sequence[str], robot: ExcitedRobot) -> tuple[VelocityLaw, ...]:

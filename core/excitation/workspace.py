@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.dynamics.base_parameters import random_states
 from core.errors import InputError
 from core.excitation.workspace_kernels import workspace_clearances
 from core.models import SerialChain
@@ -14,12 +15,13 @@ from core.models import SerialChain
 Array = NDArray[np.float64]
 
 DEFAULT_THICKNESS = 0.035
-"""Radius of every capsule, as a share of the arm's length along its joints: 68 mm for a UR10e, whose tubes
-measure 58 to 75 mm."""
+"""Radius of every capsule, as a share of the arm's length along its joints: 57 mm for a UR10e, whose tubes
+measure 58 to 75 mm across their joints and less between them."""
 
-_PROBES = 400
-_ALWAYS = 0.5
-"""Links that overlap in this share of random poses are neighbours in all but name."""
+STUBBY = 1.5
+"""Links are neighbours when what joins them is shorter in all than so many times the sum of their radii."""
+
+_PROBES = 2000
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,11 @@ class WorkspaceCheck:
     ----------
     labels : (C,) what each clearance is, for messages.
     pairs : (P, 2) links whose distance is checked, 0 = base.
+
+    Raises
+    ------
+    InputError
+        There are not as many radii as links and base, or a distance is asked for that links have in no pose.
     """
 
     def __init__(self, workspace: Workspace, model: SerialChain) -> None:
@@ -90,6 +97,7 @@ class WorkspaceCheck:
             *(f"{name} above the floor" for name in (names[1:] if np.isfinite(self._floor) else ())),
             *(f"tool {axis} {side} the box" for side in ("from below in", "from above in") for axis in "xyz"),
         )[: self.count]
+        self._check_possible()
 
     @property
     def count(self) -> int:
@@ -118,16 +126,45 @@ class WorkspaceCheck:
         out[:, : len(self.pairs)] -= self._clearance
 
     def _pairs_that_can_meet(self) -> NDArray[np.int64]:
-        """All pairs except neighbours, and links so close along the chain that their capsules overlap anyway."""
+        """All pairs except neighbours: those that follow each other, and those that stubby links join.
+
+        Links that stubby ones join stay about as close as they are mounted, whatever the pose, and their capsules
+        overlap around the joints: the elbows of a wrist. What matters is the mounting alone, never the distance
+        that is asked for.
+        """
         n = self.model.n_joints
-        every = np.array([(a, b) for a in range(n + 1) for b in range(a + 2, n + 1)], dtype=np.int64).reshape(-1, 2)
-        travel = np.array([np.pi if kind == "revolute" else 1.0 for kind in self.model.joint_types])
-        q = np.random.default_rng(0).uniform(-travel, travel, (_PROBES, n))
-        distance = np.empty((_PROBES, len(every)))
-        no_box, no_gradient = np.array([[-np.inf] * 3, [np.inf] * 3]), np.empty((0, 0, 0))
-        workspace_clearances(self.model.arrays, q, self.radii, every, np.inf, no_box, False, distance, no_gradient)
-        overlapping = (distance < self._clearance).mean(axis=0) > _ALWAYS
-        return np.ascontiguousarray(every[~overlapping])
+        length = np.linalg.norm(self.model.placement_translation[1:], axis=1)  # of links 1..n-1
+        limits = self.model.limits
+        travel = np.maximum(np.abs(limits.position_lower), np.abs(limits.position_upper))
+        slide = np.where([kind == "prismatic" for kind in self.model.joint_types], travel, 0.0)
+        pairs = []
+        for a in range(n + 1):
+            for b in range(a + 2, n + 1):
+                bridge = length[a : b - 1].sum() + slide[a:b].sum()  # links a+1..b-1, joints a+1..b
+                if bridge > STUBBY * (self.radii[a] + self.radii[b]):
+                    pairs.append((a, b))
+        return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+    def _check_possible(self) -> None:
+        """Refuse a distance that links do not have in any pose.
+
+        Raises
+        ------
+        InputError
+            ``self-collision-impossible``.
+        """
+        q = random_states(self.model, _PROBES, seed=0)[0]
+        largest = self.clearances(q)[:, : len(self.pairs)].max(axis=0)
+        if len(self.pairs) and largest.min() < 0.0:
+            pair = int(np.argmin(largest))
+            raise InputError(
+                f"self_collision: {self._clearance:g} m is more than {self.labels[pair]} can be apart: in none of "
+                f"{_PROBES} poses all over the travel of {self.model.name} is it more than "
+                f"{self._clearance + largest[pair]:.3f} m; ask for less, or give the radii of the capsules",
+                code="self-collision-impossible",
+                between=self.labels[pair],
+                largest=float(self._clearance + largest[pair]),
+            )
 
 
 def _default_radii(model: SerialChain) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import coal
 import numpy as np
 import pytest
@@ -71,11 +73,35 @@ def test_distances_between_links_are_those_of_a_collision_library(ur10e: SerialC
             assert found[k, column] == pytest.approx(expected, abs=1e-4)
 
 
-def test_neighbours_and_links_that_always_overlap_are_left_out(ur10e: SerialChain) -> None:
+def test_neighbours_and_links_that_stubby_ones_join_are_left_out(ur10e: SerialChain) -> None:
     pairs = {(int(a), int(b)) for a, b in WorkspaceCheck(EVERYTHING, ur10e).pairs}
     assert all(b - a > 1 for a, b in pairs)
-    assert (4, 6) not in pairs  # two wrist links, 120 mm apart at most
-    assert {(0, 4), (0, 6), (1, 5), (2, 6)} <= pairs
+    assert {(0, 2), (3, 5), (4, 6)}.isdisjoint(pairs)  # the shoulder's and the wrist's elbows
+    assert {(0, 4), (0, 6), (1, 5), (2, 6), (3, 6)} <= pairs
+
+
+def test_asking_for_more_distance_checks_the_same_pairs(ur10e: SerialChain) -> None:
+    few, many = (WorkspaceCheck(Workspace(self_collision=distance), ur10e) for distance in (0.0, 0.05))
+    np.testing.assert_array_equal(few.pairs, many.pairs)
+    slim = WorkspaceCheck(Workspace(self_collision=0.0, radii=np.full(7, 0.02)), ur10e)
+    assert {tuple(pair) for pair in few.pairs} < {tuple(pair) for pair in slim.pairs}
+
+
+def test_a_distance_that_two_links_never_have_is_refused_by_name(ur10e: SerialChain) -> None:
+    with pytest.raises(InputError, match=r"elbow_joint to wrist_3_joint can be apart.*more than 0\.05") as refused:
+        WorkspaceCheck(Workspace(self_collision=0.1), ur10e)
+    assert refused.value.code == "self-collision-impossible"
+
+
+def test_links_that_a_slide_keeps_apart_are_checked() -> None:
+    chain = sliding_chain()
+    far = WorkspaceCheck(Workspace(self_collision=0.0), chain)
+    assert far.pairs.tolist() == [[0, 2], [0, 3], [1, 3]]
+    near = replace(chain, placement_translation=0.1 * chain.placement_translation, tool=np.eye(4))
+    thick = Workspace(self_collision=0.0, radii=np.full(4, 0.1))
+    still = near.with_limits(position_lower=-0.01, position_upper=0.01)
+    assert WorkspaceCheck(thick, still).pairs.size == 0
+    assert WorkspaceCheck(thick, near.with_limits(position_lower=-0.5, position_upper=0.5)).pairs.size > 0
 
 
 def test_motion_check_names_what_is_too_close_and_when(ur10e: SerialChain) -> None:
