@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from core.errors import IdentificationError
 from core.estimators.identifiability import undetermined
-from core.estimators.joint_factors import JointFactors
+from core.estimators.joint_factors import JointFactors, r_factor
 
 Array = NDArray[np.float64]
 
@@ -25,9 +26,10 @@ _LEAST = 1e-100
 def solve(matrix: Array, effort: Array) -> tuple[Array, Array]:
     """Return the least-squares solution (p,) and the inverse (p, p) of the normal matrix."""
     size = np.linalg.norm(matrix, axis=0)
-    orthogonal, triangle = np.linalg.qr(matrix / size)
-    inverse_triangle = np.linalg.inv(triangle) / size[:, None]
-    return inverse_triangle @ (orthogonal.T @ effort), inverse_triangle @ inverse_triangle.T
+    triangle = r_factor(np.column_stack([matrix / size, effort]))
+    inverse_triangle, _ = lapack.dtrtri(triangle[: size.size, :-1])
+    inverse_triangle /= size[:, None]
+    return inverse_triangle @ triangle[: size.size, -1], inverse_triangle @ inverse_triangle.T
 
 
 def residual_std(squared: Array, factors: JointFactors) -> Array:
