@@ -39,7 +39,7 @@ def main() -> None:
     budget = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
     seeds = range(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
     robot = catalogue("ur10e", rotor_inertia=True)
-    limits = limits_from_document(LIMITS, robot.n_joints)
+    limits = limits_from_document(LIMITS, robot)
     table = Table(title=f"condition number after {budget:g} s of one processor, {len(seeds)} seeds")
     for heading in ("optimiser", "family", "best", "median", "worst", "candidates"):
         table.add_column(heading, justify="left" if heading in ("optimiser", "family") else "right")
@@ -63,7 +63,7 @@ def main() -> None:
 def _gradient_costs() -> list[str]:
     """What one gradient costs, in reverse and by differences."""
     robot = catalogue("ur10e", rotor_inertia=True)
-    limits = limits_from_document(LIMITS, robot.n_joints)
+    limits = limits_from_document(LIMITS, robot)
     columns = ObservationColumns(robot, "coulomb_viscous")
     members = family("fourier_quintic", harmonics=5, duration=20.0, start=limits.start, end=limits.end)
     problem = DesignProblem(columns, ConditionNumber(), members, limits, samples=120)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import InputError
+from core.errors import InputError, ModelError
 from core.excitation.workspace import Workspace
-from core.models import JointLimits
+from core.models import JointLimits, SerialChain
 
 Array = NDArray[np.float64]
 
@@ -42,23 +42,24 @@ class DesignLimits:
         for name in ("start", "end"):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.shape != shape or not np.all(np.isfinite(value)):
-                raise InputError(f"{name}: expected {shape[0]} finite angles, got {value.tolist()}")
+                raise InputError(f"{name}: expected {shape[0]} finite numbers, got {value.tolist()}")
             object.__setattr__(self, name, value)
 
 
-def read_limits(path: str | Path, n_joints: int) -> DesignLimits:
-    """Return the limits that a TOML file states.
+def read_limits(path: str | Path, model: SerialChain) -> DesignLimits:
+    """Return the limits that a TOML file states for a robot.
 
     Keys, each with one number per joint: ``position_lower``, ``position_upper``, ``start`` and ``end`` (rad, or
-    with the suffix ``_deg``), ``velocity``, ``acceleration``, ``jerk``, ``torque`` (SI). What is absent is
-    unlimited; ``start`` is needed, and ``end`` is ``start`` unless given. ``floor`` (m) and ``self_collision``
-    (m between surfaces) are numbers, ``box`` is ``[[x, y, z], [x, y, z]]``, least and largest, of the tool;
-    ``radii`` (m) of the base and every link replace the default capsules.
+    with the suffix ``_deg`` where all joints turn; m where they slide), ``velocity``, ``acceleration``, ``jerk``,
+    ``torque`` (SI). What is absent is unlimited; ``start`` is needed, and ``end`` is ``start`` unless given.
+    ``floor`` (m) and ``self_collision`` (m between surfaces) are numbers, ``box`` is ``[[x, y, z], [x, y, z]]``,
+    least and largest, of the tool; ``radii`` (m) of the base and every link replace the default capsules.
 
     Raises
     ------
     InputError
-        The file cannot be read or is no TOML, a key is unknown, or a value has the wrong shape.
+        The file cannot be read or is no TOML, a key is unknown, a value has the wrong shape, or limits
+        contradict each other.
     """
     file = Path(path)
     try:
@@ -67,18 +68,19 @@ def read_limits(path: str | Path, n_joints: int) -> DesignLimits:
         raise InputError(f"{file}: cannot be read: {error.strerror}", code="limits-unreadable") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: not a TOML file: {error}", code="limits-invalid") from error
-    return limits_from_document(document, n_joints, str(file))
+    return limits_from_document(document, model, str(file))
 
 
-def limits_from_document(document: Mapping[str, Any], n_joints: int, source: str = "limits") -> DesignLimits:
+def limits_from_document(document: Mapping[str, Any], model: SerialChain, source: str = "limits") -> DesignLimits:
     """Return the limits that a mapping with the keys of ``read_limits`` states."""
     try:
-        return _parse(document, n_joints)
-    except InputError as error:
+        return _parse(document, model)
+    except (InputError, ModelError) as error:
         raise InputError(f"{source}: {error.detail}", code="limits-invalid") from error
 
 
-def _parse(document: Mapping[str, Any], n: int) -> DesignLimits:
+def _parse(document: Mapping[str, Any], model: SerialChain) -> DesignLimits:
+    n = model.n_joints
     degrees = {f"{key}_deg" for key in _ANGLE_KEYS}
     known = {*_JOINT_KEYS, *_ANGLE_KEYS, *degrees, "box", "floor", "self_collision", "radii"}
     unknown = set(document) - known
@@ -89,6 +91,11 @@ def _parse(document: Mapping[str, Any], n: int) -> DesignLimits:
         if f"{key}_deg" in values:
             if key in values:
                 raise InputError(f"{key} is given in rad and in degrees; give one of them")
+            if "prismatic" in model.joint_types:
+                slide = model.joint_types.index("prismatic")
+                raise InputError(
+                    f"{key}_deg: joint {slide + 1} ({model.joint_names[slide]}) slides; give {key}, in rad and m"
+                )
             values[key] = np.deg2rad(values.pop(f"{key}_deg"))
     if "start" not in values:
         raise InputError("start is missing: the pose, one angle per joint, that the motion begins in")
@@ -117,13 +124,12 @@ def _numbers(document: Mapping[str, Any], key: str, n: int) -> Array:
 
 
 def _array(key: str, value: Any, shape: tuple[int, ...]) -> Array:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{key}: expected {shape[0]} numbers, got {value!r}") from error
-    if array.shape != shape or np.any(np.isnan(array)):
+    """Return numbers, and nothing that NumPy would take for some: no true, no "1"."""
+    items = np.array(value, dtype=object)
+    numeric = all(isinstance(item, int | float) and not isinstance(item, bool) for item in items.flat)
+    if items.shape != shape or not numeric or np.any(np.isnan(items.astype(np.float64))):
         raise InputError(f"{key}: expected {' x '.join(map(str, shape))} numbers, got {value!r}")
-    return array
+    return items.astype(np.float64)
 
 
 def _box(key: str, value: Any) -> Array:

@@ -70,7 +70,7 @@ def excite(
     from core.models import resolve
 
     chain = resolve(model, rotor_inertia=rotor_inertia)
-    bounds = read_limits(limits, chain.n_joints)
+    bounds = read_limits(limits, chain)
     settings = DesignSettings(
         family=family,
         harmonics=harmonics,

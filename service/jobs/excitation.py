@@ -89,7 +89,7 @@ def _within_model(limits: dict[str, Any], chain: SerialChain) -> DesignLimits:
     from core.excitation.limits import limits_from_document
     from core.models import JointLimits
 
-    stated = limits_from_document(limits, chain.n_joints)
+    stated = limits_from_document(limits, chain)
     both = {
         name: (np.maximum if name == "position_lower" else np.minimum)(
             getattr(stated.joints, name), getattr(chain.limits, name)

@@ -39,7 +39,7 @@ def robot() -> SerialChain:
 def limits(tmp_path: Path, more: str = "") -> DesignLimits:
     file = tmp_path / "limits.toml"
     file.write_text(LIMITS + more)
-    return read_limits(file, 6)
+    return read_limits(file, catalogue("ur10e"))
 
 
 def check(found: Design, robot: SerialChain, bounds: DesignLimits) -> None:

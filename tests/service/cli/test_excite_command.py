@@ -61,7 +61,7 @@ def test_writes_result_samples_and_pictures(limits: Path, tmp_path: Path) -> Non
     assert all(clearance["least"] >= 0.0 for clearance in document["clearances"])
 
     trajectory = trajectory_from_definition(document["trajectory"])
-    bounds = read_limits(limits, 6)
+    bounds = read_limits(limits, catalogue("ur10e"))
     robot = catalogue("ur10e").with_limits(velocity=bounds.joints.velocity, acceleration=bounds.joints.acceleration)
     samples = trajectory.sample(0.001)
     check_motion(samples, robot, bounds.workspace)
@@ -135,11 +135,11 @@ def test_missing_files_are_refused(tmp_path: Path, limits: Path) -> None:
 
 
 def test_degrees_and_radians_mean_the_same() -> None:
-    degrees = limits_from_document(tomllib.loads(LIMITS), 6)
+    degrees = limits_from_document(tomllib.loads(LIMITS), catalogue("ur10e"))
     document = tomllib.loads(LIMITS)
     for key in ("position_lower", "position_upper", "start"):
         document[key] = np.deg2rad(document.pop(f"{key}_deg")).tolist()
-    radians = limits_from_document(document, 6)
+    radians = limits_from_document(document, catalogue("ur10e"))
     np.testing.assert_array_equal(degrees.start, radians.start)
     np.testing.assert_array_equal(degrees.joints.position_lower, radians.joints.position_lower)
     assert np.all(np.isinf(radians.joints.jerk))
