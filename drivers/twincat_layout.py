@@ -8,6 +8,7 @@ A change of any of this is a new `VERSION`: driver and PLC refuse each other unl
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -19,18 +20,26 @@ VERSION = 1
 LEGS = 6
 NAME_BYTES = 32  # STRING(31) with its closing zero
 
-SCALARS: Mapping[str, tuple[str, int]] = {
-    "BOOL": ("?", 33),
-    "USINT": ("u1", 17),
-    "UINT": ("<u2", 18),
-    "UDINT": ("<u4", 19),
-    "ULINT": ("<u8", 21),
-    "DT": ("<u4", 19),
-    "REAL": ("<f4", 4),
-    "LREAL": ("<f8", 5),
-    f"STRING({NAME_BYTES - 1})": (f"S{NAME_BYTES}", 30),
+
+@dataclass(frozen=True)
+class Scalar:
+    """A PLC type that is no structure: as NumPy and ``struct`` write it, and the number that ADS gives it."""
+
+    dtype: str
+    format: str
+    code: int
+
+
+SCALARS: Mapping[str, Scalar] = {
+    "BOOL": Scalar("?", "?", 33),
+    "UINT": Scalar("<u2", "H", 18),
+    "UDINT": Scalar("<u4", "I", 19),
+    "ULINT": Scalar("<u8", "Q", 21),
+    "DT": Scalar("<u4", "I", 19),
+    "REAL": Scalar("<f4", "f", 4),
+    "LREAL": Scalar("<f8", "d", 5),
+    f"STRING({NAME_BYTES - 1})": Scalar(f"S{NAME_BYTES}", f"{NAME_BYTES}s", 30),
 }
-"""PLC type -> NumPy type, and the number that ADS gives the type."""
 STRUCTURE_CODE = 65  # ADS's number for structures and arrays of them
 
 
@@ -57,7 +66,12 @@ class Structure:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The packed record."""
-        return np.dtype([(m.name, SCALARS[m.type][0], () if m.count is None else (m.count,)) for m in self.members])
+        return np.dtype([(m.name, SCALARS[m.type].dtype, () if m.count is None else (m.count,)) for m in self.members])
+
+    @property
+    def layout(self) -> struct.Struct:
+        """The same for ``struct``, with every element of an array by itself."""
+        return struct.Struct("<" + "".join((m.count or 1) * SCALARS[m.type].format for m in self.members))
 
 
 SAMPLE = Structure(

@@ -1,23 +1,23 @@
 """Faults on demand, over a private channel that no real controller has (see ``drivers.virtual.serving``).
 
-    {"do": "statistics"}                               counters
-    {"do": "drop"}                                     cut every AMS link
-    {"do": "stall", "seconds": 1.5}                    links stay open but silent; the PLC goes on
-    {"do": "routes", "known": false}                   the router knows no route to any client
-    {"do": "config-mode", "on": true}                  the PLC runtime is gone
-    {"do": "plc-stop"}, {"do": "plc-run"}              someone stops the PLC, or starts it again
-    {"do": "online-change"}                            someone changes the running program
-    {"do": "download"}                                 someone loads the program anew
-    {"do": "remove-symbol", "name": "GVL.stState"}     it comes without a symbol
-    {"do": "saturate", "leg": 3, "on": true}           a force sensor (legs from 1) reads its limit
-    {"do": "drive-error", "leg": 3, "number": 33824}   a drive reports an error
-    {"do": "emergency-stop", "on": true}               the button is pressed, or released
+{"do": "statistics"}                               counters
+{"do": "drop"}                                     cut every AMS link
+{"do": "stall", "seconds": 1.5}                    links stay open but silent; the PLC goes on
+{"do": "routes", "known": false}                   the router knows no route to any client
+{"do": "config-mode", "on": true}                  the PLC runtime is gone
+{"do": "plc-stop"}, {"do": "plc-run"}              someone stops the PLC, or starts it again
+{"do": "online-change"}                            someone changes the running program
+{"do": "download"}                                 someone loads the program anew
+{"do": "remove-symbol", "name": "GVL.stState"}     it comes without a symbol
+{"do": "saturate", "leg": 3, "on": true}           a force sensor (legs from 1) reads its limit
+{"do": "drive-error", "leg": 3, "number": 33824}   a drive reports an error
+{"do": "emergency-stop", "on": true}               the button is pressed, or released
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from drivers.virtual.serving import Actions
@@ -40,14 +40,14 @@ class Faults:
             "stall": self._stall,
             "routes": self._routes,
             "config-mode": self._config_mode,
-            "plc-stop": lambda _: _done(server.set_state(AdsState.STOP)),
-            "plc-run": lambda _: _done(server.set_state(AdsState.RUN)),
-            "online-change": lambda _: _done(program.online_change()),
-            "download": lambda _: _done(program.download()),
+            "plc-stop": _silently(lambda _: server.set_state(AdsState.STOP)),
+            "plc-run": _silently(lambda _: server.set_state(AdsState.RUN)),
+            "online-change": _silently(lambda _: program.online_change()),
+            "download": _silently(lambda _: program.download()),
             "remove-symbol": lambda request: {"removed": program.symbols.remove(request["name"])},
             "saturate": self._saturate,
-            "drive-error": lambda request: _done(program.fail_drive(_leg(request), int(request["number"]))),
-            "emergency-stop": lambda request: _done(program.press_emergency_stop(bool(request["on"]))),
+            "drive-error": _silently(lambda request: program.fail_drive(_leg(request), int(request["number"]))),
+            "emergency-stop": _silently(lambda request: program.press_emergency_stop(bool(request["on"]))),
         }
 
     def _drop(self, _request: Request) -> Answer:
@@ -81,5 +81,11 @@ def _leg(request: Request) -> int:
     return leg
 
 
-def _done(_: None) -> Answer:
-    return {}
+def _silently(act: Callable[[Request], None]) -> Callable[[Request], Answer]:
+    """Return an action that answers nothing."""
+
+    def action(request: Request) -> Answer:
+        act(request)
+        return {}
+
+    return action

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
@@ -61,11 +62,9 @@ class PathPlayer:
             self._wait = max(0.0, self._wait - dt)
             pace = 0.0
         self.time = min(self.time + pace * dt, self.duration)
-        before = target[1].copy()
-        self._interpolate(target, 0.0 if self.finished else pace)
-        target[2] = (target[1] - before) / dt
+        _interpolate(self._lengths, self._speeds, self._period, self.time, 0.0 if self.finished else pace, dt, target)
         if self._currents is not None:
-            current[:] = (1.0 - self._wait / FADE) * self._current(self.time)
+            _between_rows(self._currents, self._current_period, self.time, 1.0 - self._wait / FADE, current)
 
     def _pace(self, dt: float) -> float:
         if self._stopping is None:
@@ -73,23 +72,32 @@ class PathPlayer:
         self._stopping += dt
         return 0.5 * (1.0 + math.cos(math.pi * min(1.0, self._stopping / STOP_RAMP)))
 
-    def _interpolate(self, target: Array, pace: float) -> None:
-        at = self.time / self._period
-        row = min(int(at), self._lengths.shape[0] - 2)
-        u = at - row
-        start, end = self._lengths[row], self._lengths[row + 1]
-        m0, m1 = self._speeds[row] * self._period, self._speeds[row + 1] * self._period
-        step = end - start
-        square, cubic = 3.0 * step - 2.0 * m0 - m1, m0 + m1 - 2.0 * step
-        target[0] = start + u * (m0 + u * (square + u * cubic))
-        target[1] = (m0 + u * (2.0 * square + 3.0 * u * cubic)) * (pace / self._period)
 
-    def _current(self, time: float) -> Array:
-        assert self._currents is not None  # noqa: S101 - only called then
-        last = self._currents.shape[0] - 1
-        at = min(time / self._current_period, float(last))
-        row = min(int(at), max(0, last - 1))
-        share = at - row
-        following = self._currents[min(row + 1, last)]
-        current: Array = self._currents[row] + share * (following - self._currents[row])
-        return current
+@njit(cache=True, error_model="numpy")
+def _interpolate(
+    lengths: Array, speeds: Array, period: float, time: float, pace: float, dt: float, target: Array
+) -> None:
+    """Write length, speed and acceleration at ``time`` s, gone through at ``pace``, to ``target`` (3, n)."""
+    at = time / period
+    row = min(int(at), lengths.shape[0] - 2)
+    u = at - row
+    for j in range(lengths.shape[1]):
+        start = lengths[row, j]
+        step = lengths[row + 1, j] - start
+        m0, m1 = speeds[row, j] * period, speeds[row + 1, j] * period
+        square, cubic = 3.0 * step - 2.0 * m0 - m1, m0 + m1 - 2.0 * step
+        speed = (m0 + u * (2.0 * square + 3.0 * u * cubic)) * (pace / period)
+        target[0, j] = start + u * (m0 + u * (square + u * cubic))
+        target[2, j] = (speed - target[1, j]) / dt
+        target[1, j] = speed
+
+
+@njit(cache=True, error_model="numpy")
+def _between_rows(rows: Array, period: float, time: float, share: float, out: Array) -> None:
+    """Write ``share`` times the rows, interpolated linearly at ``time`` s; the last one after the end."""
+    last = rows.shape[0] - 1
+    at = min(time / period, float(last))
+    row = min(int(at), last - 1)
+    u = at - row
+    for j in range(rows.shape[1]):
+        out[j] = share * (rows[row, j] + u * (rows[row + 1, j] - rows[row, j]))

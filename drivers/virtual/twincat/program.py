@@ -1,6 +1,6 @@
 """What the PLC program does in its 1 ms cycle: heartbeat, commands, targets, drives, supervision, samples.
 
-The counterpart for a real PLC is the structured text in ``deploy/twincat``; the driver knows neither.
+A real PLC's structured text does the same, with the variables of ``drivers.twincat_layout``.
 """
 
 from __future__ import annotations
@@ -13,25 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from drivers.twincat_layout import (
-    APP_TIMESTAMP,
-    ARRAYS,
-    LEGS,
-    ONLINE_CHANGES,
-    SAMPLE,
-    SYSTEM_VARIABLES,
-    VARIABLES,
-    VERSION,
-    Command,
-    End,
-    Error,
-    Mode,
-    Result,
-    Status,
-)
+from drivers.twincat_layout import LEGS, VERSION, Command, End, Error, Mode, Result, Status
 from drivers.virtual.target_motions import Motion, PointToPoint, SpeedRamp
+from drivers.virtual.twincat.interface import Order, PlcInterface
 from drivers.virtual.twincat.path import FADE, PathPlayer
-from drivers.virtual.twincat.symbols import Declaration, SymbolTable
+from drivers.virtual.twincat.symbols import SymbolTable
 from drivers.virtual.twincat.tables import UploadedTable
 
 Array = NDArray[np.float64]
@@ -47,20 +33,18 @@ FOLLOWING_LIMIT = 0.02  # m
 MOVING_SPEED = 1e-4  # m/s of a target
 _EPOCH_2000 = 946684800  # s, where the distributed clock begins
 _DRIVE_ENABLED, _DRIVE_OFF, _DRIVE_FAULT = 0x1637, 0x1650, 0x1618  # statuswords of CiA 402
-_NO_FEED = np.zeros(LEGS)
+_MOVING = (Mode.APPROACHING, Mode.PLAYING, Mode.STOPPING)
 _log = logging.getLogger(__name__)
 
 
 class LegDrives(Protocol):
-    """The machine as the PLC meets it: six legs with drives, encoders and force sensors; arrays are (6,)."""
+    """The machine as the PLC meets it: six legs with drives, encoders and force sensors."""
 
-    length: Array  # m, measured
-    speed: Array  # m/s, measured
-    current: Array  # A, measured
-    force: Array  # N, measured, compression positive
+    measured: Array
+    """(4, 6): length m, speed m/s, current A, force N with compression positive."""
     stroke: tuple[float, float]  # m, least and largest length
     force_limit: float  # N at which the sensors saturate
-    saturated: NDArray[np.bool_]  # a fault: the sensor reads its limit whatever the force is
+    saturated: NDArray[np.bool_]  # (6,), a fault: the sensor reads its limit whatever the force is
 
     def run_cycle(self, target: Array, feed_current: Array, *, enabled: bool) -> bool:
         """Advance 1 ms towards ``target`` (3, 6), brakes closed unless ``enabled``; False when it broke down."""
@@ -78,66 +62,63 @@ class PlcProgram:
     """The program and its variables; call ``run_cycle`` every millisecond."""
 
     def __init__(self, machine: LegDrives, identity: Identity, prefix: str) -> None:
-        declarations = [Declaration(f"{prefix}.{name}", kind) for name, kind in VARIABLES.items()]
-        lengths = {"aRing": RING_LENGTH}
-        for name, structure in ARRAYS.items():
-            declarations.append(Declaration(f"{prefix}.{name}", structure, lengths.get(name, TABLE_LENGTH)))
-        declarations += [Declaration(name, kind) for name, kind in SYSTEM_VARIABLES.items()]
-        self.symbols = SymbolTable(declarations)
+        self.machine = machine
         self.cycle = 0
         """Cycles of the machine; the program's own are in the samples."""
-        self.machine = machine
         self.emergency_stopped = False
-        self.drive_error = np.zeros(LEGS, np.uint16)
-        self._prefix = prefix
+        self.drive_errors = [0] * LEGS
+        self._interface = PlcInterface(prefix, RING_LENGTH, TABLE_LENGTH)
         self._identity = identity
         self._born = time.time_ns() - _EPOCH_2000 * 10**9
-        self._downloaded = 0
-        self._sample = np.zeros((), SAMPLE.dtype)
+        self._downloaded = self._online_changes = 0
         self._initialise()
+
+    @property
+    def symbols(self) -> SymbolTable:
+        return self._interface.symbols
 
     def _initialise(self) -> None:
         """Begin as after a download: everything the program remembers is new."""
-        self.mode = Mode.HOLDING
-        self.error = Error.NONE
-        self.end = End.NONE
+        self.mode = Mode.OFF if self.emergency_stopped else Mode.HOLDING
+        self.error = Error.EMERGENCY_STOP if self.emergency_stopped else Error.NONE
+        self.end = self._outcome = End.NONE  # of the last motion; of the one that is stopping
         self._sequence = 0
-        self._target: Array = np.vstack([self.machine.length, np.zeros((2, LEGS))])
+        self._target: Array = np.vstack([self.machine.measured[0], np.zeros((2, LEGS))])
         self._motion: Motion | None = None
         self._path: PathPlayer | None = None
-        self._outcome = End.NONE  # of the motion that is stopping
         self._feed: Array = np.zeros(LEGS)
-        self._fading: Array = _NO_FEED
-        self._last_beat = 0
-        self._silence = np.inf  # s since the host's heart beat
-        names = (("stTrajectory", "aTrajectory"), ("stFeedforward", "aFeedforward"))
-        self._trajectory, self._feedforward = (
-            UploadedTable(self.symbols, self._name(header), self._name(rows), self._name(header + "State"))
-            for header, rows in names
-        )
+        self._fading: Array | None = None
+        self._beat = self._interface.host_beat
+        self._silence = WATCHDOG  # s since the host's heart beat
+        self._trajectory = UploadedTable(self._interface, "stTrajectory", "aTrajectory")
+        self._feedforward = UploadedTable(self._interface, "stFeedforward", "aFeedforward")
         self._downloaded = max(self._downloaded + 1, int(time.time()))
-        self.symbols[APP_TIMESTAMP][...] = self._downloaded
-        info = self["stInfo"]
-        info["nLayout"], info["nCycle"], info["bVirtual"] = VERSION, round(CYCLE * 1e9), True
-        info["sModel"], info["sSerial"] = self._identity.model.encode(), self._identity.serial.encode()
-        info["fStartTolerance"], info["fWatchdog"] = START_TOLERANCE, WATCHDOG
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.symbols[self._name(name)]
-
-    def _name(self, name: str) -> str:
-        return f"{self._prefix}.{name}"
+        self._online_changes = 0
+        self._interface.stamp(self._downloaded, self._online_changes)
+        self._interface.introduce(
+            VERSION,
+            round(CYCLE * 1e9),
+            True,
+            self._identity.model.encode(),
+            self._identity.serial.encode(),
+            START_TOLERANCE,
+            WATCHDOG,
+        )
 
     # --- what engineers do -----------------------------------------------------------------------------
 
     def online_change(self) -> None:
         """Change the running program: it goes on, with its variables at other addresses."""
         self.symbols.move()
-        self.symbols[ONLINE_CHANGES][...] += 1
+        self._online_changes += 1
+        self._interface.stamp(self._downloaded, self._online_changes)
+        for part in (self._interface, self._trajectory, self._feedforward):
+            part.bind()
 
     def download(self) -> None:
         """Load the program anew: it begins from nothing."""
         self.symbols.reset()
+        self._interface.bind()
         self._initialise()
 
     def lose_outputs(self) -> None:
@@ -151,10 +132,11 @@ class PlcProgram:
         if pressed:
             self._fault(Error.EMERGENCY_STOP)
             self._end_motion(End.FAULTED)
+            self.mode = Mode.OFF
 
     def fail_drive(self, leg: int, code: int) -> None:
         """Let the drive of ``leg`` (from 0) report an error."""
-        self.drive_error[leg] = code
+        self.drive_errors[leg] = code
         self._fault(Error.DRIVE_FAULT)
 
     # --- the cycle -------------------------------------------------------------------------------------
@@ -170,23 +152,25 @@ class PlcProgram:
         self.cycle += 1
         if running:
             self._listen()
-            self._obey()
             self._trajectory.run_cycle()
             self._feedforward.run_cycle()
             self._move_target()
         if not self.machine.run_cycle(self._target, self._feed, enabled=not self.emergency_stopped):
             raise ArithmeticError("the simulated dynamics broke down")
         if self.emergency_stopped:
-            self._target[0], self._target[1:] = self.machine.length, 0.0
+            self._target[0], self._target[1:] = self.machine.measured[0], 0.0
         if running:
-            self._supervise()
-            self._publish()
+            legs = self._legs()
+            self._supervise(legs)
+            self._publish(legs)
 
     def _listen(self) -> None:
-        beat = int(self["nHostBeat"])
-        self._silence = 0.0 if beat != self._last_beat else self._silence + CYCLE
-        self._last_beat = beat
-        self["nPlcBeat"][...] += 1
+        beat = self._interface.host_beat
+        self._silence = 0.0 if beat != self._beat else self._silence + CYCLE
+        self._beat = beat
+        order = self._interface.new_order()
+        if order is not None:
+            self._interface.answer(order, self._obey(order))
 
     @property
     def host_alive(self) -> bool:
@@ -194,93 +178,83 @@ class PlcProgram:
 
     # --- commands --------------------------------------------------------------------------------------
 
-    def _obey(self) -> None:
-        command, answer = self["stCommand"], self["stAnswer"]
-        if command["nSequence"] == answer["nSequence"]:
-            return
-        actions = {
-            Command.APPROACH: self._approach,
-            Command.START: self._start,
-            Command.STOP: self._stop,
-            Command.HALT: self._halt,
-            Command.RESET: self._reset,
-        }
-        action = actions.get(int(command["eCommand"]))  # type: ignore[call-overload]
-        answer["eResult"] = Result.UNKNOWN_COMMAND if action is None else action(command)
-        answer["nSequence"] = command["nSequence"]
+    def _obey(self, order: Order) -> Result:
+        match order.command:
+            case Command.APPROACH:
+                return self._why_not(order) or self._approach(order)
+            case Command.START:
+                return self._why_not(order) or self._start(order)
+            case Command.STOP:
+                return self._stop()
+            case Command.HALT:
+                return self._halt()
+            case Command.RESET:
+                return self._reset()
+        return Result.UNKNOWN_COMMAND
 
-    def _why_not(self, command: NDArray[Any]) -> Result:
+    def _why_not(self, order: Order) -> Result:
+        """Return why no motion may begin, or DONE, which is false."""
         if self.mode is not Mode.HOLDING:
             return Result.NOT_HOLDING
         if not self.host_alive:
             return Result.NO_HEARTBEAT
-        if self._trajectory.version == 0 or self._trajectory.version != int(command["nVersion"]):
+        if self._trajectory.version == 0 or self._trajectory.version != order.version:
             return Result.NO_TRAJECTORY
         return Result.DONE
 
-    def _approach(self, command: NDArray[Any]) -> Result:
-        refusal = self._why_not(command)
-        if refusal is not Result.DONE:
-            return refusal
-        speed, acceleration = float(command["fSpeed"]), float(command["fAcceleration"])
-        if not (0.0 < speed <= FASTEST_LEG and 0.0 < acceleration <= HALT_DECELERATION):
+    def _approach(self, order: Order) -> Result:
+        if not (0.0 < order.speed <= FASTEST_LEG and 0.0 < order.acceleration <= HALT_DECELERATION):
             return Result.BAD_ARGUMENT
-        assert self._trajectory.rows is not None  # noqa: S101 - it has a version
-        goal = np.array(self._trajectory.rows["aLength"][0])
         limits = np.full(LEGS, FASTEST_LEG)
-        self._begin(Mode.APPROACHING, command)
-        self._motion = PointToPoint(self._target[0], goal, speed, acceleration, limits)
+        goal = self._rows["aLength"][0].copy()
+        self._begin(Mode.APPROACHING, order)
+        self._motion = PointToPoint(self._target[0], goal, order.speed, order.acceleration, limits)
         return Result.DONE
 
-    def _start(self, command: NDArray[Any]) -> Result:
-        refusal = self._why_not(command)
-        if refusal is not Result.DONE:
-            return refusal
-        rows = self._trajectory.rows
-        assert rows is not None  # noqa: S101 - it has a version
-        first = np.array(rows["aLength"][0])
-        off = max(np.abs(self.machine.length - first).max(), np.abs(self._target[0] - first).max())
+    def _start(self, order: Order) -> Result:
+        rows = self._rows
+        first = rows["aLength"][0]
+        off = max(np.abs(self.machine.measured[0] - first).max(), np.abs(self._target[0] - first).max())
         if not off <= START_TOLERANCE:
             return Result.NOT_AT_START
-        currents, period = self._currents()
-        self._path = PathPlayer(
-            float(self._trajectory.header["fPeriod"]),
-            np.array(rows["aLength"]),
-            np.array(rows["aSpeed"]),
-            currents,
-            period,
-        )
-        self._begin(Mode.PLAYING, command)
+        lengths, speeds = (np.ascontiguousarray(rows[name]) for name in ("aLength", "aSpeed"))
+        self._begin(Mode.PLAYING, order)
+        self._path = PathPlayer(self._trajectory.period, lengths, speeds, self._currents(), self._feedforward.period)
         return Result.DONE
 
-    def _currents(self) -> tuple[Array | None, float]:
+    @property
+    def _rows(self) -> NDArray[Any]:
+        rows = self._trajectory.rows
+        assert rows is not None  # noqa: S101 - only used where the trajectory has a version
+        return rows
+
+    def _currents(self) -> Array | None:
         """Return the feedforward for the trajectory that is loaded; a table for another one is not used."""
         table = self._feedforward
-        if table.rows is None or int(table.header["nTrajectoryCrc"]) != self._trajectory.crc:
-            return None, 1.0
-        return np.array(table.rows["aCurrent"], dtype=np.float64), float(table.header["fPeriod"])
+        if table.rows is None or table.trajectory_crc != self._trajectory.crc:
+            return None
+        return np.array(table.rows["aCurrent"], dtype=np.float64)
 
-    def _begin(self, mode: Mode, command: NDArray[Any]) -> None:
+    def _begin(self, mode: Mode, order: Order) -> None:
         self.mode = mode
         self.end = self._outcome = End.NONE
-        self._sequence = int(command["nSequence"])
+        self._sequence = order.sequence
 
-    def _stop(self, _command: NDArray[Any]) -> Result:
+    def _stop(self) -> Result:
         if self.mode is Mode.PLAYING and self._path is not None:
             self._path.stop()
             self.mode, self._outcome = Mode.STOPPING, End.STOPPED
-        elif self.mode is Mode.APPROACHING:
-            return self._halt(_command)
-        return Result.DONE
+            return Result.DONE
+        return self._halt()
 
-    def _halt(self, _command: NDArray[Any]) -> Result:
+    def _halt(self) -> Result:
         self._brake(End.STOPPED)
         return Result.DONE
 
-    def _reset(self, _command: NDArray[Any]) -> Result:
+    def _reset(self) -> Result:
         if self.emergency_stopped:
             return Result.FAULT_PERSISTS
-        self.drive_error[:] = 0
+        self.drive_errors = [0] * LEGS
         self.error = Error.NONE
         if self.mode in (Mode.FAULTED, Mode.OFF):
             self.mode = Mode.HOLDING
@@ -288,58 +262,50 @@ class PlcProgram:
 
     # --- motion ----------------------------------------------------------------------------------------
 
-    def _brake(self, outcome: End) -> None:
-        """Come to rest at once, whatever moves."""
-        if self.mode not in (Mode.APPROACHING, Mode.PLAYING, Mode.STOPPING):
-            return
-        self._leave_path()
-        self._motion = SpeedRamp(np.zeros(LEGS), HALT_DECELERATION)
-        self.mode = Mode.STOPPING
-        self._outcome = outcome
-
-    def _leave_path(self) -> None:
-        if self._path is not None:
-            self._path = None
-            self._fading = self._feed.copy()
-
     def _move_target(self) -> None:
         if self._path is not None:
             self._path.advance(self._target, self._feed, CYCLE)
             if self._path.finished:
-                self._leave_path()
                 self._end_motion(self._outcome or End.COMPLETED)
-        elif self._motion is not None:
-            if self._motion.advance(self._target, CYCLE, 1.0):
-                self._end_motion(self._outcome or End.COMPLETED)
-        else:
-            self._target[1:] = 0.0
-        if self._path is None and self._feed.any():
-            before = self._feed
-            self._feed = before - self._fading * (CYCLE / FADE)
+        elif self._motion is not None and self._motion.advance(self._target, CYCLE, 1.0):
+            self._end_motion(self._outcome or End.COMPLETED)
+        if self._fading is not None:
+            self._feed -= self._fading * (CYCLE / FADE)
             if self._feed @ self._fading <= 0.0:
-                self._feed = np.zeros(LEGS)
+                self._feed[:] = 0.0
+                self._fading = None
+
+    def _brake(self, outcome: End) -> None:
+        """Come to rest at once, whatever moves."""
+        if self.mode in _MOVING:
+            self._leave_path()
+            self._motion = SpeedRamp(np.zeros(LEGS), HALT_DECELERATION)
+            self.mode, self._outcome = Mode.STOPPING, outcome
+
+    def _leave_path(self) -> None:
+        if self._path is not None and self._path.feeds_forward:
+            self._fading = self._feed.copy()
+        self._path = None
 
     def _end_motion(self, outcome: End) -> None:
         self._motion = None
         self._leave_path()
-        if self.mode in (Mode.APPROACHING, Mode.PLAYING, Mode.STOPPING):
+        self._target[1:] = 0.0
+        if self.mode in _MOVING:
             self.end = outcome
-            self.mode = Mode.HOLDING
-        if self.emergency_stopped:
-            self.mode = Mode.OFF
-        elif self.error is not Error.NONE:
-            self.mode = Mode.FAULTED
+            self.mode = Mode.HOLDING if self.error is Error.NONE else Mode.FAULTED
 
     # --- supervision -----------------------------------------------------------------------------------
 
-    def _supervise(self) -> None:
-        """Stop what must not go on."""
+    def _supervise(self, legs: list[float]) -> None:
+        """Stop what must not go on; ``legs`` as in a sample."""
         if self.mode in (Mode.APPROACHING, Mode.PLAYING) and not self.host_alive:
             self._fault(Error.HEARTBEAT_LOST)
-        if np.abs(self._target[0] - self.machine.length).max() > FOLLOWING_LIMIT:
+        lengths, targets = legs[:LEGS], legs[2 * LEGS : 3 * LEGS]
+        if max(abs(target - length) for target, length in zip(targets, lengths, strict=True)) > FOLLOWING_LIMIT:
             self._fault(Error.FOLLOWING_ERROR)
         least, most = self.machine.stroke
-        if self.mode is not Mode.STOPPING and not ((self._target[0] >= least) & (self._target[0] <= most)).all():
+        if min(targets) < least or max(targets) > most:
             self._fault(Error.STROKE_LIMIT)
 
     def _fault(self, error: Error) -> None:
@@ -357,49 +323,43 @@ class PlcProgram:
 
     # --- what clients see ------------------------------------------------------------------------------
 
-    def _publish(self) -> None:
-        machine, sample, state = self.machine, self._sample, self["stState"]
-        saturated = np.abs(machine.force) >= machine.force_limit
-        state["eMode"], state["eError"], state["eEnd"] = self.mode, self.error, self.end
-        state["nMotion"] = self._sequence
-        state["nSaturated"] = int(saturated @ (1 << np.arange(LEGS)))
-        state["aDriveState"] = np.where(self.drive_error != 0, _DRIVE_FAULT, self._drive_state)
-        state["aDriveError"] = self.drive_error
-        state["bHostAlive"] = self.host_alive
-        head = int(self["nHead"])
-        sample["nSeq"] = head
-        sample["tDC"] = self._born + self.cycle * round(CYCLE * 1e9)
-        sample["nStatus"] = self._status(bool(saturated.any()))
-        sample["fPathTime"] = 0.0 if self._path is None else self._path.time
-        sample["aLength"], sample["aSpeed"] = machine.length, machine.speed
-        sample["aTargetLength"], sample["aTargetSpeed"] = self._target[0], self._target[1]
-        sample["aCurrent"], sample["aTargetCurrent"], sample["aForce"] = machine.current, self._feed, machine.force
-        self["aRing"][head % RING_LENGTH] = sample
-        self["nHead"][...] = (head + 1) % 2**32
+    def _legs(self) -> list[float]:
+        """Return the arrays of a sample, one after the other."""
+        length, speed, current, force = self.machine.measured.tolist()
+        target, target_speed = self._target[:2].tolist()
+        legs: list[float] = length + speed + target + target_speed + current + self._feed.tolist() + force
+        return legs
 
-    @property
-    def _drive_state(self) -> int:
-        return _DRIVE_OFF if self.emergency_stopped else _DRIVE_ENABLED
-
-    def _status(self, saturated: bool) -> int:
-        moving = bool(np.abs(self._target[1]).max() > MOVING_SPEED)
-        flags = {
-            Status.MOVING: moving,
-            Status.PLAYING: self.mode in (Mode.APPROACHING, Mode.PLAYING, Mode.STOPPING),
-            Status.STOPPED_BY_PLC: self.error is not Error.NONE,
-            Status.EMERGENCY_STOP: self.emergency_stopped,
-            Status.DRIVE_FAULT: bool(self.drive_error.any()),
-            Status.SENSOR_SATURATED: saturated,
-            Status.FEEDFORWARD: self._path is not None and self._path.feeds_forward,
-            Status.HOST_ALIVE: self.host_alive,
-        }
-        return sum(int(flag) for flag, present in flags.items() if present)
+    def _publish(self, legs: list[float]) -> None:
+        limit = self.machine.force_limit
+        saturated = sum(1 << leg for leg, force in enumerate(legs[-LEGS:]) if abs(force) >= limit)
+        drives = [_DRIVE_OFF if self.emergency_stopped else _DRIVE_ENABLED] * LEGS
+        for leg, error in enumerate(self.drive_errors):
+            if error:
+                drives[leg] = _DRIVE_FAULT
+        alive = self.host_alive
+        self._interface.show_state(
+            self.mode, self.error, self.end, self._sequence, saturated, *drives, *self.drive_errors, alive
+        )
+        path = self._path
+        status = (
+            Status.MOVING * (max(map(abs, legs[3 * LEGS : 4 * LEGS])) > MOVING_SPEED)
+            + Status.PLAYING * (self.mode in _MOVING)
+            + Status.STOPPED_BY_PLC * (self.error is not Error.NONE)
+            + Status.EMERGENCY_STOP * self.emergency_stopped
+            + Status.DRIVE_FAULT * any(self.drive_errors)
+            + Status.SENSOR_SATURATED * (saturated != 0)
+            + Status.FEEDFORWARD * (path is not None and path.feeds_forward)
+            + Status.HOST_ALIVE * alive
+        )
+        clock = self._born + self.cycle * round(CYCLE * 1e9)
+        self._interface.append_sample(clock, status, 0.0 if path is None else path.time, legs)
 
     def statistics(self) -> dict[str, Any]:
         """Return counters and states for tests and measurements."""
         return {
             "cycles": self.cycle,
-            "head": int(self["nHead"]),
+            "head": self._interface.head,
             "mode": self.mode.name,
             "error": self.error.name,
             "end": self.end.name,

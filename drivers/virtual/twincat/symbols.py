@@ -39,7 +39,7 @@ class Declaration:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        element = self.type.dtype if isinstance(self.type, Structure) else np.dtype(SCALARS[self.type][0])
+        element = self.type.dtype if isinstance(self.type, Structure) else np.dtype(SCALARS[self.type].dtype)
         return element if self.length is None else np.dtype((element, (self.length,)))
 
     @property
@@ -63,13 +63,15 @@ class Symbol:
 class SymbolTable:
     """Memory, symbols and handles of one PLC program.
 
-    ``table[name]`` is a NumPy view of the variable, valid until `move` or `reset`.
+    ``table[name]`` is a NumPy view of the variable and ``bytes_of(name)`` its bytes; both are valid for one
+    ``generation``.
     """
 
     def __init__(self, declarations: Sequence[Declaration]) -> None:
         self._declarations = {declaration.name.upper(): declaration for declaration in declarations}
         self._handles: dict[int, Symbol | None] = {}  # None: void since an online change or download
         self._next_handle = 1
+        self._removed: set[str] = set()
         self._base = _FIRST_OFFSET
         self.version = 1
         """What index group 0xF008 answers: counts downloads, not online changes."""
@@ -79,6 +81,11 @@ class SymbolTable:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._views[name.upper()]
+
+    def bytes_of(self, name: str) -> memoryview:
+        symbol = self._symbols[name.upper()]
+        at = symbol.offset - self._base
+        return self._bytes[at : at + symbol.size]
 
     # --- changes of the program ------------------------------------------------------------------------
 
@@ -94,16 +101,18 @@ class SymbolTable:
     def reset(self) -> None:
         """A download: all variables are zero again."""
         self._base = _FIRST_OFFSET + (self._base - _FIRST_OFFSET + 0x400) % 0x4000
+        self._removed.clear()
         self._allocate()
         self.version = self.version % 255 + 1
         self._void_handles()
 
     def remove(self, name: str) -> bool:
         """Take a symbol away, as a download of another program does; False when there is none."""
-        if self._symbols.pop(name.upper(), None) is None:
-            return False
-        self._void_handles()
-        return True
+        present = name.upper() in self._symbols and name.upper() not in self._removed
+        if present:
+            self._removed.add(name.upper())
+            self._void_handles()
+        return present
 
     def _allocate(self) -> None:
         offset = self._base
@@ -118,7 +127,7 @@ class SymbolTable:
         for key, declaration in self._declarations.items():
             dtype, at = declaration.dtype, places[key] - self._base
             self._views[key] = self._memory[at : at + dtype.itemsize].view(dtype.base).reshape(dtype.shape)
-            code = STRUCTURE_CODE if isinstance(declaration.type, Structure) else SCALARS[declaration.type][1]
+            code = STRUCTURE_CODE if isinstance(declaration.type, Structure) else SCALARS[declaration.type].code
             self._symbols[key] = Symbol(declaration.name, declaration.declared, code, places[key], dtype.itemsize)
 
     def _void_handles(self) -> None:
@@ -136,11 +145,12 @@ class SymbolTable:
             SYMBOL_NOT_FOUND.
         """
         key = name.upper()
-        symbol = self._symbols.get(key)
-        if symbol is not None:
-            return symbol
         for whole, declaration in self._declarations.items():
-            if whole in self._symbols and key.startswith((whole + ".", whole + "[")):
+            if whole in self._removed:
+                continue
+            if key == whole:
+                return self._symbols[whole]
+            if key.startswith((whole + ".", whole + "[")):
                 return _part(self._symbols[whole], declaration, name[len(whole) :])
         raise AdsFailure(AdsErrorCode.SYMBOL_NOT_FOUND)
 
@@ -196,11 +206,12 @@ class SymbolTable:
 
     @property
     def symbol_count(self) -> int:
-        return len(self._symbols)
+        return len(self._symbols) - len(self._removed)
 
     def symbol_entries(self) -> bytes:
         """Return all symbols as index group 0xF00B gives them."""
-        return b"".join(symbol_entry(symbol) for symbol in self._symbols.values())
+        present = (symbol for key, symbol in self._symbols.items() if key not in self._removed)
+        return b"".join(symbol_entry(symbol) for symbol in present)
 
     @property
     def type_count(self) -> int:
@@ -246,7 +257,7 @@ def _part(whole: Symbol, declaration: Declaration, path: str) -> Symbol:
                 assert isinstance(structure, Structure)  # noqa: S101 - only structures come in arrays
                 size, declared, length = structure.dtype.itemsize, structure.name, None
             else:
-                size, declared = np.dtype(SCALARS[scalar[0]][0]).itemsize, scalar[0]
+                size, declared = np.dtype(SCALARS[scalar[0]].dtype).itemsize, scalar[0]
                 scalar = (scalar[0], None)
             offset += (index - first) * size
         else:
@@ -260,7 +271,7 @@ def _part(whole: Symbol, declaration: Declaration, path: str) -> Symbol:
             dtype, at = fields[member.name][0], fields[member.name][1]
             offset, size, declared, scalar = offset + at, dtype.itemsize, member.declared, (member.type, member.count)
         name += step[0]
-    code = STRUCTURE_CODE if scalar is None else SCALARS[scalar[0]][1]
+    code = STRUCTURE_CODE if scalar is None else SCALARS[scalar[0]].code
     return Symbol(name, declared, code, offset, size)
 
 
@@ -278,7 +289,7 @@ def _structure_entry(structure: Structure) -> bytes:
     for member in structure.members:
         dtype, at = fields[member.name][0], fields[member.name][1]
         array = None if member.count is None else (1, member.count)
-        code = SCALARS[member.type][1]
+        code = SCALARS[member.type].code
         items.append(_type_entry(member.name, member.declared, dtype.itemsize, at, code, _IS_ITEM, array))
     return _type_entry(structure.name, "", structure.dtype.itemsize, 0, STRUCTURE_CODE, _IS_TYPE, None, items)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from drivers.twincat_layout import TableState
-from drivers.virtual.twincat.symbols import SymbolTable
+from drivers.twincat_layout import TABLE, TABLE_STATE, TableState
+from drivers.virtual.twincat.interface import PlcInterface
 
 _BYTES_PER_CYCLE = 1 << 15  # of CRC that fit in a cycle
 
@@ -20,53 +20,62 @@ class UploadedTable:
     Setting the header's nVersion to 0 withdraws the table; any other new version is checked, then valid.
     """
 
-    def __init__(self, symbols: SymbolTable, header: str, rows: str, state: str) -> None:
-        self._symbols = symbols
-        self._header = header
-        self._rows_name = rows
-        self._state = state
+    def __init__(self, interface: PlcInterface, header: str, rows: str) -> None:
+        self._interface = interface
+        self._names = header, header + "State", rows
+        self.bind()
+        self._version = 0
+        self._state = TableState.EMPTY
         self._checked = 0  # bytes
-        self._crc = 0
+        self.crc = 0
+        self.period = 0.0
+        self.trajectory_crc = 0
         self.rows: NDArray[Any] | None = None
         """A copy of the valid rows, None without; to write to the uploaded ones changes nothing any more."""
 
-    @property
-    def header(self) -> NDArray[Any]:
-        return self._symbols[self._header]
+    def bind(self) -> None:
+        """Find the variables again, after their addresses have changed."""
+        header, state, rows = self._names
+        self._header, self._shown = self._interface.bytes_of(header), self._interface.bytes_of(state)
+        self._uploaded, self._row_bytes = self._interface.view(rows), self._interface.bytes_of(rows)
 
     @property
     def version(self) -> int:
         """Of the valid table; 0 without."""
-        return 0 if self.rows is None else int(self._symbols[self._state]["nVersion"])
-
-    @property
-    def crc(self) -> int:
-        return int(self._symbols[self._state]["nCrc"])
+        return 0 if self.rows is None else self._version
 
     def run_cycle(self) -> None:
         """Take note of a new version, and go on checking."""
-        header, state = self.header, self._symbols[self._state]
-        if header["nVersion"] != state["nVersion"]:
-            self.rows = None
-            self._checked = self._crc = 0
-            state["nVersion"] = header["nVersion"]
-            state["nRows"] = state["nCrc"] = 0
-            state["eState"] = TableState.CHECKING if header["nVersion"] else TableState.EMPTY
-        if state["eState"] == TableState.CHECKING:
-            state["eState"] = self._check(header, state)
+        if int.from_bytes(self._header[:4], "little") != self._version:
+            self._begin()
+        if self._state is TableState.CHECKING:
+            self._check()
 
-    def _check(self, header: NDArray[Any], state: NDArray[Any]) -> TableState:
-        rows, count, period = self._symbols[self._rows_name], int(header["nRows"]), float(header["fPeriod"])
-        if not (2 <= count <= rows.size and np.isfinite(period) and period > 0.0):
-            return TableState.BAD_SIZE
-        raw = rows[:count].view(np.uint8)
-        piece = raw[self._checked : self._checked + _BYTES_PER_CYCLE]
-        self._crc = zlib.crc32(piece.tobytes(), self._crc)
-        self._checked += piece.size
-        if self._checked < raw.size:
-            return TableState.CHECKING
-        state["nRows"], state["nCrc"] = count, self._crc
-        if self._crc != int(header["nCrc"]):
-            return TableState.BAD_CRC
-        self.rows = rows[:count].copy()
-        return TableState.VALID
+    def _begin(self) -> None:
+        self._version, self._count, self.period, self._announced, self.trajectory_crc = TABLE.layout.unpack(
+            self._header
+        )
+        self.rows = None
+        self._checked = self.crc = 0
+        self._show(TableState.CHECKING if self._version else TableState.EMPTY)
+
+    def _check(self) -> None:
+        if not (2 <= self._count <= self._uploaded.size and math.isfinite(self.period) and self.period > 0.0):
+            self._show(TableState.BAD_SIZE)
+            return
+        size = self._count * self._uploaded.itemsize
+        piece = self._row_bytes[self._checked : min(self._checked + _BYTES_PER_CYCLE, size)]
+        self.crc = zlib.crc32(piece, self.crc)
+        self._checked += len(piece)
+        if self._checked < size:
+            return
+        if self.crc != self._announced:
+            self._show(TableState.BAD_CRC)
+            return
+        self.rows = self._uploaded[: self._count].copy()
+        self._show(TableState.VALID)
+
+    def _show(self, state: TableState) -> None:
+        self._state = state
+        valid = state is TableState.VALID
+        TABLE_STATE.layout.pack_into(self._shown, 0, self._version, self._count if valid else 0, self.crc, state)
