@@ -16,6 +16,8 @@ from core.models import SerialChain
 
 Array = NDArray[np.float64]
 
+_PROBES = 20
+
 
 class ObservationColumns:
     """The observation matrix of a motion, and what weights on it mean for the motion.
@@ -63,6 +65,14 @@ class ObservationColumns:
     def gravity_dependent(self) -> NDArray[np.bool_]:
         """Which of the columns (p,) a robot at rest feels."""
         return np.concatenate([self.robot.gravity_dependent, np.zeros(len(self._friction.names), dtype=bool)])
+
+    @cached_property
+    def seen(self) -> NDArray[np.bool_]:
+        """Which columns (r, p) are not zero for every motion, row by row of a sample."""
+        random = np.random.default_rng(0)
+        q, qd, qdd = random.uniform(-np.pi, np.pi, (3, _PROBES, self.n_joints))
+        W = self.matrix((q, qd, qdd)).reshape(_PROBES, -1, self.count)
+        return np.asarray((W != 0.0).any(axis=0))
 
     def matrix(self, motion: Motion, sign_width: float = 0.0) -> Array:
         """Return W (N r, p), rows sample by sample; ``sign(qd)`` is ``tanh(qd / sign_width)`` if that is above 0."""

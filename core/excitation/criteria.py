@@ -3,10 +3,10 @@
 Optimisers minimise logarithms, so that values of all criteria are of one size, and smoothed ones: the largest
 and smallest singular value are replaced by soft extremes,
 
-    log cond ~ 1/2 [ 1/s log sum exp(s log lambda) + 1/s log sum exp(-s log lambda) ],
+    log cond ~ 1/2 [ 1/(s+1) log sum lambda^(s+1) + 1/(s-1) log sum lambda^-(s-1) ],
 
-whose sharpness s grows during an optimisation: first all eigenvalues are drawn together, in the end only the
-extreme ones. Reported values are exact.
+whose sharpness s, a power of two (others are rounded to one), grows during an optimisation: first all eigenvalues
+are drawn together, in the end only the extreme ones. Reported values are exact.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from core.errors import InputError
+from core.excitation.spectral_kernels import soft_log_condition
 
 Array = NDArray[np.float64]
 
 _TINY = 1e-300
+_REGULAR = 1e-12
+"""Least eigenvalue, as a share of the largest, that a matrix can be inverted with."""
 
 
 class Criterion(Protocol):
@@ -181,13 +184,19 @@ def _condition(matrix: Array) -> float:
 
 
 def _smooth_condition(matrix: Array, sharpness: float) -> tuple[float, Array]:
+    """Return the smoothed log condition number and its gradient.
+
+    By matrix products: about half of what the eigenvectors cost.
+    """
+    matrix = np.ascontiguousarray(matrix)
+    gradient = np.empty_like(matrix)
+    squarings = max(1, round(np.log2(sharpness)))
+    value = soft_log_condition(matrix, squarings, gradient)
+    if np.isfinite(value):
+        return value, gradient
     values, vectors = _eigen(matrix)
-    logs = np.log(values)
-    high, low = np.exp(sharpness * (logs - logs[-1])), np.exp(sharpness * (logs[0] - logs))
-    high_sum, low_sum = high.sum(), low.sum()
-    value = 0.5 * (logs[-1] - logs[0] + (np.log(high_sum) + np.log(low_sum)) / sharpness)
-    slope = 0.5 * (high / high_sum - low / low_sum) / values
-    return float(value), (vectors * slope) @ vectors.T
+    regular = np.ascontiguousarray((vectors * np.maximum(values, values[-1] * _REGULAR)) @ vectors.T)
+    return soft_log_condition(regular, squarings, gradient), gradient
 
 
 def _normalise(matrix: Array) -> tuple[Array, Array]:

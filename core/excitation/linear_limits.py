@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.excitation.barrier_kernels import barrier_terms, largest_step
 from core.models import JointLimits
 
 Array = NDArray[np.float64]
@@ -72,20 +74,31 @@ class LinearLimits:
         above, below = self.slacks(x)
         return bool(np.all(above > 0.0) and np.all(below > 0.0))
 
+    @cached_property
+    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return np.tril_indices(self.rows.shape[1])
+
+    @cached_property
+    def _products(self) -> Array:
+        """Products (R, m (m+1)/2) of the elements of each row: they turn all Hessians into one matrix product."""
+        first, second = self._pairs
+        return np.ascontiguousarray(self.rows[:, first] * self.rows[:, second])
+
     def barrier(self, x: Array) -> tuple[float, Array, Array]:
-        """Return -sum log slack, its gradient (n, m) and its Hessian, one block (n, m, m) per joint."""
-        above, below = self.slacks(x)
-        value = -float(np.log(above).sum() + np.log(below).sum())
-        inverse_above, inverse_below = 1.0 / above, 1.0 / below
-        gradient = (inverse_above - inverse_below).T @ self.rows
-        curvature = inverse_above**2 + inverse_below**2
-        hessian = np.stack([self.rows.T @ (curvature[:, j, None] * self.rows) for j in range(x.shape[0])])
-        return value, gradient, hessian
+        """Return -sum log slack, its gradient (n, m) and its Hessian, one block (n, m, m) per joint.
+
+        Outside the limits the value is infinite and the derivatives mean nothing.
+        """
+        n, m = x.shape
+        reached = self.rows @ x.T
+        curvature = np.empty_like(reached)
+        value = barrier_terms(reached, self.offset, self.lower, self.upper, curvature)  # reached becomes the slope
+        hessian = np.empty((n, m, m))
+        if np.isfinite(value):
+            first, second = self._pairs
+            hessian[:, first, second] = hessian[:, second, first] = curvature.T @ self._products
+        return value, reached.T @ self.rows, hessian
 
     def largest_step(self, x: Array, direction: Array) -> float:
         """Return how far one can go from x along a direction before a limit is met; infinite if never."""
-        above, below = self.slacks(x)
-        rate = self.rows @ direction.T
-        with np.errstate(divide="ignore", invalid="ignore"):
-            steps = np.where(rate > 0.0, above / rate, np.where(rate < 0.0, -below / rate, np.inf))
-        return float(steps.min(initial=np.inf))
+        return largest_step(self.rows @ x.T, self.rows @ direction.T, self.offset, self.lower, self.upper)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from core.excitation.columns import ObservationColumns
 from core.excitation.criteria import Criterion
 from core.excitation.families import LinearFamily
+from core.excitation.information_kernels import Blocks, add_gram, times
 from core.excitation.limits import DesignLimits
 from core.excitation.linear_limits import LinearLimits
 from core.excitation.nonlinear_limits import Gradients
@@ -91,6 +92,9 @@ class DesignProblem:
         self.limit_times = np.linspace(0.0, family.duration, 2 * samples + 1)
         self.linear = LinearLimits.of(family.basis(self.limit_times), family.offset(self.limit_times), limits.joints)
         self.nonlinear = columns.robot.nonlinear_limits(limits)
+        seen = columns.seen
+        self._blocks = Blocks(np.append(0, np.cumsum(seen.sum(axis=1))), np.nonzero(seen)[1])
+        self._weights = np.zeros((samples + 1, *seen.shape))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,7 +108,7 @@ class DesignProblem:
 
     def information(self, x: Array) -> Array:
         """Return the integral of ``W^T W`` over time (p, p) on the grid, prior included."""
-        return self._with_prior(self.columns.matrix(self.motion(x)))
+        return self._gram(self._observation(self.motion(x)))
 
     def value(self, x: Array) -> float:
         """Return the exact criterion on the grid."""
@@ -112,8 +116,7 @@ class DesignProblem:
 
     def figure(self, x: Array) -> float:
         """Return the criterion on the logarithmic scale on which it is minimised, hardly smoothed."""
-        W = self.columns.matrix(self.motion(x))
-        return self.criterion.smooth(self._with_prior(W), _SHARP)[0]
+        return self.criterion.smooth(self.information(x), _SHARP)[0]
 
     def objective(self, x: Array, smoothing: Smoothing) -> tuple[float, Array]:
         """Return the smoothed criterion, on its logarithmic scale, and its gradient (n, m)."""
@@ -135,11 +138,11 @@ class DesignProblem:
         """Return merit and derivatives at x."""
         size = x.size
         outside = Point(x, np.inf, np.empty(0), np.empty(0), np.empty((0, 0)))
-        if not self.linear.feasible(x):
+        merit, gradient, blocks = self.linear.barrier(x)
+        if not np.isfinite(merit):
             return outside
         motion = self.motion(x)
         mu = smoothing.barrier
-        merit, gradient, blocks = self.linear.barrier(x)
         hessian = np.zeros((*self.shape, *self.shape))
         for j, block in enumerate(blocks):
             hessian[j, :, j, :] = block
@@ -174,11 +177,16 @@ class DesignProblem:
                 hessian += (basis.T @ spread).reshape(m, n, n, m).transpose(1, 0, 2, 3)
 
     def _criterion(self, motion: Motion, smoothing: Smoothing) -> tuple[float, Motion]:
-        W = self.columns.matrix(motion, smoothing.sign_width)
-        value, slope = self.criterion.smooth(self._with_prior(W), smoothing.sharpness)
-        weights = W @ (2.0 * self.period * slope)
-        return value, self.columns.pull_back(motion, weights, smoothing.sign_width)
+        W = self._observation(motion, smoothing.sign_width)
+        value, slope = self.criterion.smooth(self._gram(W), smoothing.sharpness)
+        times(W, self._blocks, 2.0 * self.period, slope, self._weights)
+        return value, self.columns.pull_back(motion, self._weights, smoothing.sign_width)
 
-    def _with_prior(self, W: Array) -> Array:
-        own = self.period * (W.T @ W)
-        return np.asarray(own if self.prior is None else own + self.prior)
+    def _observation(self, motion: Motion, sign_width: float = 0.0) -> Array:
+        """Return W (N, r, p)."""
+        return self.columns.matrix(motion, sign_width).reshape(len(motion[0]), -1, self.columns.count)
+
+    def _gram(self, W: Array) -> Array:
+        out = np.zeros((self.columns.count, self.columns.count)) if self.prior is None else self.prior.copy()
+        add_gram(W, self._blocks, self.period, out)
+        return out

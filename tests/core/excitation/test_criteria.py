@@ -67,3 +67,21 @@ def test_gravity_dependent_columns_are_those_felt_at_rest() -> None:
     assert columns.count == 36 + 18
     assert felt
     assert all(name.startswith(("m", "mx", "my", "mz")) for name in felt)
+
+
+def test_a_singular_matrix_is_very_bad_but_has_a_gradient() -> None:
+    """Random starts may leave a direction out: a search has to find its way from there."""
+    lacking = W[:, :-1] @ W[:, :-1].T  # rank 7 of 60
+    value, gradient = CRITERIA["cond"]().smooth(lacking, 16.0)
+    assert np.exp(value) > 1e5
+    assert np.all(np.isfinite(gradient))
+
+
+def test_a_row_sees_the_links_beyond_its_joint_and_its_own_friction() -> None:
+    columns = ObservationColumns(catalogue("ur10e", rotor_inertia=True), "coulomb_viscous")
+    q, qd, qdd = np.random.default_rng(5).normal(size=(3, 40, 6))
+    W = columns.matrix((q, qd, qdd)).reshape(40, 6, -1)
+    assert not W[:, ~columns.seen].any()
+    assert 0.2 < columns.seen.mean() < 0.5
+    last = {name for name, seen in zip(columns.names, columns.seen[5], strict=True) if seen}
+    assert all(name.endswith("6") for name in last)
