@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.errors import InputError
 from core.pipelines.identification import Identification
+from core.pipelines.torque_model import TorqueModel
+from core.pipelines.training import prepared
 from core.recordings.recording import Recording
-from core.signals import EffortDelay, estimate_delay, prepare
+from core.signals import EffortDelay, Segment, estimate_delay
 
+Array = NDArray[np.float64]
+
+LONGEST = 0.03
+"""s; delays are sought within +- this."""
 _SHORTEST = 20
 """Segments shorter than this many times the longest delay tell nothing."""
+_ENOUGH = 20_000
+"""Rows of a segment that are looked at: more say nothing new."""
+_CERTAINTY = (1e-9, 1e3)
+"""s; standard deviations are taken within these, where there is no noise, or no motion to tell a delay by."""
 
 
 def effort_delay(
-    identification: Identification, recordings: Sequence[Recording], *, longest: float = 0.03
+    identification: Identification, recordings: Sequence[Recording], *, longest: float = LONGEST
 ) -> EffortDelay:
     """Estimate the delay of each joint's torque (or current) over all segments of some recordings.
 
@@ -36,20 +47,34 @@ def effort_delay(
     RecordingError, IdentificationError
         A recording cannot be prepared, or lacks the signal.
     """
-    model, settings = identification.torque_model, identification.signals
-    found = []
-    for recording in recordings:
-        ordered = recording.for_joints(identification.model.joint_names)
-        for segment in prepare(ordered, identification.effort.of(ordered), settings).segments:
-            period = segment.motion.period * (segment.rows.step or 1)
-            if segment.n_rows * period < _SHORTEST * longest:
-                continue
-            measured = segment.effort[segment.rows]
-            predicted = model.predict(segment, identification.parameters_)
-            found.append(estimate_delay(measured, predicted, period, settings.torque_cutoff, longest))
-    if not found:
+    settings, effort = identification.signals, identification.effort
+    segments = [
+        segment
+        for recording in recordings
+        for segment in prepared(recording, identification.model, effort, settings).segments
+    ]
+    model, parameters = identification.torque_model, identification.parameters_
+    found = segments_delay(segments, model, parameters, settings.torque_cutoff, longest=longest)
+    if found is None:
         raise InputError("there is no recording long enough to look for a delay in", code="recordings-missing")
-    weights = np.array([1.0 / one.std**2 for one in found])
+    return found
+
+
+def segments_delay(
+    segments: Iterable[Segment], model: TorqueModel, parameters: Array, cutoff: float, *, longest: float = LONGEST
+) -> EffortDelay | None:
+    """Return the delay over segments whose torque was low-passed to ``cutoff`` Hz; None where all are too short."""
+    found = []
+    for segment in segments:
+        period = segment.motion.period * (segment.rows.step or 1)
+        if segment.n_rows * period < _SHORTEST * longest:
+            continue
+        measured = segment.effort[segment.rows][:_ENOUGH]
+        predicted = model.predict(segment, parameters)[:_ENOUGH]
+        found.append(estimate_delay(measured, predicted, period, cutoff, longest))
+    if not found:
+        return None
+    weights = np.array([1.0 / np.clip(one.std, *_CERTAINTY) ** 2 for one in found])
     total = weights.sum(axis=0)
     return EffortDelay(
         seconds=(weights * [one.seconds for one in found]).sum(axis=0) / total,

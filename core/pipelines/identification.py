@@ -11,17 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics.base_parameters import BaseParameters
 from core.errors import InputError
+from core.estimators import JointFactors
 from core.estimators.essential import EssentialParameters, essential_parameters
 from core.estimators.identifiability import Conditioning
 from core.friction import FrictionModel, friction_model
 from core.models import SerialChain
+from core.pipelines.confidence import confidence_band
 from core.pipelines.effort import Effort
 from core.pipelines.estimation import Progress, compared, report
+from core.pipelines.sample_account import account_of_samples
 from core.pipelines.stops import JoltedStop
 from core.pipelines.torque_model import TorqueModel
 from core.pipelines.training import prepared
 from core.recordings.recording import Recording
-from core.signals import SignalSettings
+from core.signals import Preparation, SignalSettings
 from core.signals.motion import JointMotion
 from core.validation import ValidationReport, Verdict, judge, validation_report
 
@@ -122,7 +125,8 @@ class Identification:
         if self.consistent:
             found += _limits_of(self.consistent)
         found += self.provenance["suspicions"]
-        found += self._left_out()
+        found += [str(JoltedStop(**jolted)) for jolted in self.provenance["jolted_stops"]]
+        found += self._accounts()
         if self.cross_validation and self.cross_validation["scheme"] == "block":
             found.append(
                 "left out were blocks of a single recording, which have more in common than recordings: these scores "
@@ -132,8 +136,11 @@ class Identification:
         found += [str(jolt) for report in reports for jolt in report.jolts]
         return tuple(found)
 
-    def _left_out(self) -> list[str]:
-        return [str(JoltedStop(**jolted)) for jolted in self.provenance["jolted_stops"]]
+    def _accounts(self) -> list[str]:
+        told = self.provenance
+        groups = (("training data", "train", "preparation"), ("held-out data", "validate", "validation_preparation"))
+        found = [account_of_samples(which, told[sources], told[accounts]) for which, sources, accounts in groups]
+        return [sentence for sentence in found if sentence]
 
     def predict(
         self,
@@ -187,16 +194,22 @@ class Identification:
         Raises
         ------
         RecordingError, IdentificationError
-            A recording cannot be prepared, lacks the signal, or is of a robot with other joints.
+            A recording cannot be prepared, is in impossible units, lacks the signal, or is of a robot with other
+            joints.
         """
-        motions = []
-        for i, recording in enumerate(recordings):
-            motions += [
-                compared(segment, self.torque_model, self.parameters_, self.moving_threshold)
-                for segment in prepared(recording, self.model, self.effort, self.signals).segments
-            ]
-            report(progress, "validating", (i + 1) / len(recordings))
-        return validation_report(motions)
+        return self.judged_on([prepared(r, self.model, self.effort, self.signals) for r in recordings], progress)
+
+    def judged_on(self, preparations: Sequence[Preparation], progress: Progress | None = None) -> ValidationReport:
+        """Return the errors on recordings that are prepared already."""
+        motions, model = [], self.torque_model
+        factors = JointFactors(self.model.n_joints, len(self.names))
+        for i, preparation in enumerate(preparations):
+            for segment in preparation.segments:
+                motions.append(compared(segment, model, self.parameters_, self.moving_threshold))
+                for columns, effort in model.observations(segment, self.parameters_[: self.base.count]):
+                    factors.add(columns, effort)
+            report(progress, "validating", (i + 1) / len(preparations))
+        return validation_report(motions, confidence_band=confidence_band(factors, self.covariance_))
 
     def summary(self) -> dict[str, Any]:
         """Return the figures that people and programs look at first, JSON-serialisable."""

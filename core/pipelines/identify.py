@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike
 
 from core.dynamics.base_parameters import reduce_to_base
 from core.errors import InputError
-from core.estimators import ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
+from core.estimators import ColouredCovariance, ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
 from core.estimators.identifiability import Conditioning
 from core.friction import friction_model
 from core.models import SerialChain
+from core.pipelines.confidence import confidence_band
 from core.pipelines.cross_validation import Folds
-from core.pipelines.effort import choose_effort
-from core.pipelines.estimation import Progress, TrainingData, compared, estimate, phase_reporter, report
+from core.pipelines.effort import Effort, choose_effort
+from core.pipelines.effort_delay import segments_delay
+from core.pipelines.estimation import Estimate, Progress, TrainingData, compared, estimate, phase_reporter, report
 from core.pipelines.friction_selection import AUTO, select_friction
 from core.pipelines.friction_shapes import FittedFriction, FrictionData
 from core.pipelines.held_out import check_held_out
@@ -25,7 +27,7 @@ from core.pipelines.identification import Identification
 from core.pipelines.plausibility import check_plausible
 from core.pipelines.provenance import software_versions
 from core.pipelines.torque_model import TorqueModel
-from core.pipelines.training import check_motion, for_joints_of, training_data
+from core.pipelines.training import check_motion, for_joints_of, prepared, training_data
 from core.recordings.recording import Recording
 from core.signals import SignalSettings
 from core.validation import torque_sensitivity, validation_report
@@ -46,6 +48,8 @@ def identify(
     moving_threshold: float = 0.02,
     cross_validate: bool = False,
     stop_margin: float | Literal["auto"] = "auto",
+    preferred: Sequence[str] = (),
+    random_state: int = 0,
     progress: Progress | None = None,
 ) -> Identification:
     """Estimate base and friction parameters of a robot.
@@ -65,32 +69,35 @@ def identify(
         recording.
     stop_margin : s before its last moving sample from which a training recording is left out; ``auto`` leaves
         out 0.25 s, where a recording comes to rest with a jolt, and says so.
+    preferred : names of standard parameters to build base parameters around, which then come first.
+    random_state : seed of whatever is drawn: the points from which the search for shapes of friction begins.
 
     Raises
     ------
     RecordingError
-        A recording cannot be prepared.
+        A recording cannot be prepared, or is in units that are impossible for the robot.
     IdentificationError
         The data do not determine the parameters; the detail names which, or which joint stands still.
     InputError
-        A name or a shape is wrong, or the recordings share samples.
+        A name or a shape is wrong, or the recordings share samples; a preferred parameter cannot be one.
     """
     settings = signals or SignalSettings()
     _check_choices(stop_margin)
     automatic = friction == AUTO
     initial = friction_model(PLAIN_FRICTION if automatic else friction, model.n_joints)
-    torque_model = TorqueModel(model, reduce_to_base(model), initial)
+    torque_model = TorqueModel(model, reduce_to_base(model, preferred=preferred), initial)
     chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
     if not train:
         raise InputError("there is no recording to estimate from", code="recordings-missing")
     check_held_out(train, validate)
     train, validate = ([for_joints_of(model, recording) for recording in group] for group in (train, validate))
     effort = choose_effort(model, train, gains)
+    suspicions = [what for recording in (*train, *validate) for what in check_plausible(model, recording, effort)]
+    held_out = [prepared(recording, model, effort, settings) for recording in validate]
     data, accounts, jolted = training_data(
         torque_model, train, effort, settings, stop_margin, moving_threshold, progress
     )
     check_motion(data.all_segments, model, moving_threshold)
-    suspicions = [what for recording in (*train, *validate) for what in check_plausible(model, recording, effort)]
     folds = Folds(torque_model, data, moving_threshold) if automatic or cross_validate else None
     selection, scores = None, None
     if automatic and folds is not None:
@@ -103,51 +110,71 @@ def identify(
     found = estimate(torque_model, data, chosen, fitted, progress)
     covariance = coloured_covariance(chosen, found.observations)
     report(progress, "estimating", 1.0)
-    torque_model, factors = found.model, found.observations.factors
-    conditioning = Conditioning.of(
-        factors.stacked()[0],
-        chosen.condition_number_,
-        chosen.normalised_condition_number_,
-        torque_model.names,
-        comparable_units=set(torque_model.friction.composition) == {PLAIN_FRICTION},
-    )
-    motions = [compared(segment, torque_model, chosen.coef_, moving_threshold) for segment in data.all_segments]
-    result = Identification(
-        model=model,
-        base=torque_model.base,
-        friction=torque_model.friction,
-        parameters_=chosen.coef_,
-        covariance_=covariance.matrix,
-        covariance_kind=covariance.kind,
-        consistent=chosen.consistent_.to_document() if isinstance(chosen, ConsistentLeastSquares) else None,
-        residual_std_=chosen.residual_std_,
-        sensitivity_=torque_sensitivity(factors, chosen.coef_),
-        condition_number_=conditioning.raw,
-        normalised_condition_number_=conditioning.normalised,
-        undetermined_=conditioning.undetermined,
-        estimator={"name": type(chosen).__name__, "params": chosen.get_params()},
-        effort=effort,
-        signals=settings,
-        moving_threshold=moving_threshold,
-        train=validation_report(motions),
-        validation=None,
+    result = replace(
+        _result(found, covariance, data, effort, moving_threshold),
         cross_validation=scores.to_document() if scores else None,
         friction_selection=selection.to_document() if selection else None,
         provenance={
             "train": [{**r.provenance, "name": r.name} for r in data.recordings],
             "validate": [{**r.provenance, "name": r.name} for r in validate],
             "preparation": accounts,
+            "validation_preparation": [preparation.account for preparation in held_out],
             "suspicions": suspicions,
             "jolted_stops": [stop.to_document() for stop in jolted],
+            "effort_delay": _delay(found, data),
             "model_digest": model.digest(),
-            "rows": factors.n_rows,
+            "rows": found.observations.factors.n_rows,
             "effective_samples": covariance.effective_samples,
+            "random_state": random_state,
             "software": software_versions(),
         },
     )
-    if not validate:
-        return result
-    return replace(result, validation=result.validate(validate, progress))
+    return replace(result, validation=result.judged_on(held_out, progress)) if held_out else result
+
+
+def _result(
+    found: Estimate, covariance: ColouredCovariance, data: TrainingData, effort: Effort, moving_threshold: float
+) -> Identification:
+    """Return the result of an estimate, not yet validated."""
+    model, fitted, factors = found.model, found.estimator, found.observations.factors
+    conditioning = Conditioning.of(
+        factors.stacked()[0],
+        fitted.condition_number_,
+        fitted.normalised_condition_number_,
+        model.names,
+        comparable_units=set(model.friction.composition) == {PLAIN_FRICTION},
+    )
+    motions = [compared(segment, model, fitted.coef_, moving_threshold) for segment in data.all_segments]
+    return Identification(
+        model=model.chain,
+        base=model.base,
+        friction=model.friction,
+        parameters_=fitted.coef_,
+        covariance_=covariance.matrix,
+        covariance_kind=covariance.kind,
+        consistent=fitted.consistent_.to_document() if isinstance(fitted, ConsistentLeastSquares) else None,
+        residual_std_=fitted.residual_std_,
+        sensitivity_=torque_sensitivity(factors, fitted.coef_),
+        condition_number_=conditioning.raw,
+        normalised_condition_number_=conditioning.normalised,
+        undetermined_=conditioning.undetermined,
+        estimator={"name": type(fitted).__name__, "params": fitted.get_params()},
+        effort=effort,
+        signals=data.settings,
+        moving_threshold=moving_threshold,
+        train=validation_report(motions, confidence_band=confidence_band(factors, covariance.matrix)),
+        validation=None,
+        cross_validation=None,
+        friction_selection=None,
+        provenance={},
+    )
+
+
+def _delay(found: Estimate, data: TrainingData) -> dict[str, list[float]] | None:
+    """Return how far torque lags behind position beyond the delay that is taken out; None where that cannot be told."""
+    coefficients, cutoff = found.estimator.coef_, data.settings.torque_cutoff
+    delay = segments_delay(data.all_segments, found.model, coefficients, cutoff)
+    return delay.to_document() if delay else None
 
 
 def _fitted_friction(

@@ -41,6 +41,10 @@ class EffortDelay:
         """Which delays (n,) are more than three standard deviations away from none."""
         return np.asarray(np.abs(self.seconds) > 3.0 * self.std)
 
+    def to_document(self) -> dict[str, list[float]]:
+        """Return JSON-serialisable lists."""
+        return {"seconds": self.seconds.tolist(), "std": self.std.tolist(), "gain": self.gain.tolist()}
+
 
 def estimate_delay(measured: Array, predicted: Array, period: float, bandwidth: float, longest: float) -> EffortDelay:
     """Find the delay d of each joint that minimises ``|measured(t) - predicted(t - d)|``.

@@ -35,6 +35,8 @@ class ValidationReport:
         where an RMS cannot. NaN for a joint that never stands, or where no bracket is known.
     energy : work measured and predicted, where the velocity is known.
     whiteness : how long residuals stay alike, where motions are long enough to tell.
+    confidence_band : (n,) half-width of the 95 % band of the expected torque, RMS over all samples, where the
+        covariance of the parameters was given. A measured torque scatters around it by the residual.
     """
 
     pooled: Errors
@@ -43,6 +45,7 @@ class ValidationReport:
     standing_within_friction: Array
     energy: EnergyBalance | None = None
     whiteness: Whiteness | None = None
+    confidence_band: Array | None = None
 
     def to_document(self) -> dict[str, Any]:
         """Return JSON-serialisable data: ``rms_all``, ``rms_moving``, ... per joint, then by recording."""
@@ -52,25 +55,27 @@ class ValidationReport:
             "jolts": [jolt.to_document() for jolt in self.jolts],
             "energy": self.energy.to_document() if self.energy else None,
             "whiteness": self.whiteness.to_document() if self.whiteness else None,
+            "confidence_band": None if self.confidence_band is None else self.confidence_band.tolist(),
             "standing_within_friction": [float(v) if np.isfinite(v) else None for v in self.standing_within_friction],
         }
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        energy, whiteness = document["energy"], document["whiteness"]
+        energy, whiteness, band = document["energy"], document["whiteness"], document.get("confidence_band")
         return cls(
             pooled=_nested(document),
             recordings={name: _nested(errors) for name, errors in document["recordings"].items()},
             jolts=tuple(Jolt(**jolt) for jolt in document["jolts"]),
             energy=EnergyBalance.from_document(energy) if energy else None,
             whiteness=Whiteness.from_document(whiteness) if whiteness else None,
+            confidence_band=None if band is None else np.array(band),
             standing_within_friction=np.array(
                 [np.nan if v is None else v for v in document["standing_within_friction"]]
             ),
         )
 
 
-def validation_report(motions: Sequence[PredictedMotion]) -> ValidationReport:
+def validation_report(motions: Sequence[PredictedMotion], *, confidence_band: Array | None = None) -> ValidationReport:
     """Return the report on motions, of which several may belong to one recording."""
     by_recording: dict[str, list[PredictedMotion]] = {}
     for motion in motions:
@@ -83,6 +88,7 @@ def validation_report(motions: Sequence[PredictedMotion]) -> ValidationReport:
         energy=EnergyBalance.of(motions),
         whiteness=Whiteness.of(motions),
         standing_within_friction=_within_friction(motions),
+        confidence_band=confidence_band,
     )
 
 

@@ -279,3 +279,29 @@ def test_every_estimator_identifies_the_robot(robot, name):
         assert any("follow the prior" in warning for warning in found.warnings)
         again = Identification.from_document(json.loads(json.dumps(found.to_document())))
         assert again.consistent == found.consistent
+
+
+def test_the_confidence_band_of_a_report_averages_that_of_its_motion(robot, result):
+    for report, seeds in ((result.train, (1, 2)), (result.validation, (3,))):
+        recordings = [robot.record(seed, noise=0.5, jitter=0.4) for seed in seeds]
+        segments = [s for r in recordings for s in prepare(r, r.current * robot.gains, result.signals).segments]
+        squares = [result.predict_std(s.motion.q, s.motion.qd, s.motion.qdd)[s.rows] ** 2 for s in segments]
+        expected = 1.96 * np.sqrt(np.mean(np.concatenate(squares), axis=0))
+        assert report.confidence_band == pytest.approx(expected, rel=0.05)
+        assert report.to_document()["confidence_band"] == report.confidence_band.tolist()
+        assert np.all(report.confidence_band < 1.96 * result.residual_std_)
+
+
+def test_preferred_parameters_come_first(robot):
+    found = identify(robot.model, [robot.record(1, seconds=10.0)], gains=robot.gains, preferred=("Izz3", "mx6"))
+    assert found.names[:2] == ("Izz3", "mx6")
+    assert found.base.relations[0].startswith("Izz3")
+    with pytest.raises(InputError, match="there is no parameter 'Ixx9'"):
+        identify(robot.model, [robot.record(1, seconds=10.0)], gains=robot.gains, preferred=("Ixx9",))
+
+
+def test_a_delay_of_the_torque_shows_in_the_provenance(robot):
+    recording = robot.record(1, noise=0.1)
+    late = replace(recording, current=robot.torque(*robot.motion(recording.t - 0.008, 1)) / robot.gains)
+    found = identify(robot.model, [late], gains=robot.gains).provenance["effort_delay"]
+    assert np.median(found["seconds"]) == pytest.approx(0.008, abs=0.004)
