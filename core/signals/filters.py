@@ -8,6 +8,7 @@ from math import ceil, log
 from typing import Protocol
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy import signal
 
@@ -79,17 +80,38 @@ class ZeroPhaseButterworth:
         Both ends are continued by a point reflection for the time that transients take; what lies within
         ``settling(...)`` of an end depends on that continuation.
         """
-        columns = np.ascontiguousarray(values.reshape(len(values), -1).T)  # the filter runs along memory
-        padding = min(self.settling(0.01), len(values) - 1)
-        before, after = columns[:, padding:0:-1], columns[:, -2 : -padding - 2 : -1]
-        extended = np.hstack([2.0 * columns[:, :1] - before, columns, 2.0 * columns[:, -1:] - after])
-        filtered = self._run(self._run(extended)[:, ::-1])[:, ::-1]
-        return np.ascontiguousarray(filtered[:, padding : padding + len(values)].T).reshape(values.shape)
-
-    def _run(self, columns: Array) -> Array:
-        """Filter forward along the last axis, as if the first value had been there for ever."""
-        first = self._steady[:, None, :] * columns[None, :, :1]
-        return np.asarray(signal.sosfilt(self._sections, columns, axis=-1, zi=first)[0])
+        rows = values.reshape(len(values), -1)
+        padding = min(self.settling(0.01), len(rows) - 1)
+        extended = np.empty((len(rows) + 2 * padding, rows.shape[1]))
+        extended[:padding] = 2.0 * rows[0] - rows[padding:0:-1]
+        extended[padding : padding + len(rows)] = rows
+        extended[padding + len(rows) :] = 2.0 * rows[-1] - rows[-2 : -padding - 2 : -1]
+        _run(self._sections, self._steady, extended)
+        _run(self._sections, self._steady, extended[::-1])
+        return extended[padding : padding + len(rows)].reshape(values.shape)
 
     def to_document(self) -> dict[str, float | str]:
         return {"name": "butterworth", "order": self.order, "cutoff": self.cutoff}
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract"}, nogil=True)
+def _run(sections: Array, steady: Array, rows: Array) -> None:
+    """Filter ``rows`` (N, k) forward in place, as if the first row had been there for ever.
+
+    The columns run side by side: each step of a section waits for the one before it, columns do not.
+    """
+    n, k = rows.shape
+    state = np.empty((len(sections), 2, k))
+    for i in range(len(sections)):
+        for c in range(k):
+            state[i, 0, c] = steady[i, 0] * rows[0, c]
+            state[i, 1, c] = steady[i, 1] * rows[0, c]
+    for t in range(n):
+        for i in range(len(sections)):
+            b0, b1, b2, _, a1, a2 = sections[i]
+            for c in range(k):
+                value = rows[t, c]
+                filtered = b0 * value + state[i, 0, c]
+                state[i, 0, c] = b1 * value - a1 * filtered + state[i, 1, c]
+                state[i, 1, c] = b2 * value - a2 * filtered
+                rows[t, c] = filtered
