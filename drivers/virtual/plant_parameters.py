@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
-from core.models import SerialChain, catalogue, load
+from core.models import SerialChain, catalogue, load, serial_chain
 from drivers.virtual.lugre import LuGreFriction
 
 Array = NDArray[np.float64]
@@ -34,12 +34,18 @@ _CALIBRATION_BOUND = 0.004
 
 @dataclass(frozen=True)
 class NominalDrives:
-    """What the maker knows of this type of joints: rotor inertias, gains and friction, each (n,)."""
+    """What the maker knows of this type of joints: rotor inertias, gains and friction, each (n,).
+
+    ``current_noise`` (n,) is the standard deviation of the measured current, A. ``periodic`` (n, k, 2) holds torques
+    that depend on the position only, per joint: cycles per turn and amplitude in N·m, of gears and what gives way.
+    """
 
     rotor_inertia: Array
     gains: Array
     coulomb: Array
     viscous: Array
+    current_noise: Array
+    periodic: Array
 
     @classmethod
     def of(cls, model: SerialChain) -> NominalDrives:
@@ -58,7 +64,8 @@ class NominalDrives:
                 f"the virtual UR10e needs a model of {_ROTOR_INERTIA.size} joints, {model.name!r} has {model.n_joints}"
             )
         gains = _DRIVE_GAINS if model.drive_gains is None else model.drive_gains
-        return cls(_ROTOR_INERTIA, gains, _COULOMB, _VISCOUS)
+        periodic = np.zeros((model.n_joints, 0, 2))
+        return cls(_ROTOR_INERTIA, gains, _COULOMB, _VISCOUS, _CURRENT_NOISE, periodic)
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,9 @@ class PlantParameters:
     friction : its true joint friction.
     drive_gains : (n,) true torque per current, N·m/A.
     calibrated_gains : (n,) what the controller takes the drive gains to be, N·m/A.
-    current_noise : (n,) standard deviation of the measured current, A.
+    nominal : what the controller takes for granted about rotors and friction, and the current's noise.
+    periodic : (n, k, 3) torque that depends on the position only: amplitude x sin(cycles per turn x q + phase), in
+        this order: cycles per turn, amplitude in N·m, phase in rad.
     seed : of the perturbation.
     """
 
@@ -79,8 +88,16 @@ class PlantParameters:
     friction: LuGreFriction
     drive_gains: Array
     calibrated_gains: Array
-    current_noise: Array
+    nominal: NominalDrives
+    periodic: Array
     seed: int
+
+    def periodic_torque(self, q: ArrayLike) -> Array:
+        """Return the torque (..., n) in N·m that depends on the position ``q`` (..., n) rad only."""
+        cycles, amplitude, phase = np.moveaxis(self.periodic, 2, 0)
+        angle = cycles * np.asarray(q, dtype=np.float64)[..., None] + phase
+        torque: Array = (amplitude * np.sin(angle)).sum(axis=-1)
+        return torque
 
 
 def controller_model(path: Path | None = None) -> SerialChain:
@@ -88,11 +105,13 @@ def controller_model(path: Path | None = None) -> SerialChain:
 
     ``perturbed_plant(controller_model(), seed)`` is the robot that ``VirtualUR10e(host, seed)`` simulates.
     """
-    return catalogue("ur10e") if path is None else load(path)
+    return serial_chain(catalogue("ur10e") if path is None else load(path), "the virtual arm")
 
 
-def perturbed_plant(model: SerialChain, seed: int) -> PlantParameters:
+def perturbed_plant(model: SerialChain, seed: int, nominal: NominalDrives | None = None) -> PlantParameters:
     """Return the robot number ``seed`` of the type ``model``: every value 5 to 20 % off, drives 2 to 8 %.
+
+    Its joints are of the type ``nominal``, a UR10e's by default.
 
     Links stay physically consistent: each link's mass distribution is stretched, moved and made denser or
     lighter as a whole, which keeps its pseudo-inertia matrix positive (semi-)definite. Deterministic.
@@ -100,9 +119,9 @@ def perturbed_plant(model: SerialChain, seed: int) -> PlantParameters:
     Raises
     ------
     InputError
-        The model has not six joints.
+        The model has not six joints, and no other type of joints was given.
     """
-    nominal = NominalDrives.of(model)
+    nominal = nominal or NominalDrives.of(model)
     random = np.random.default_rng([seed, 0x5EED])
     n = model.n_joints
     links = np.array([_perturbed_link(row, random) for row in model.inertial_parameters])
@@ -121,7 +140,15 @@ def perturbed_plant(model: SerialChain, seed: int) -> PlantParameters:
     rotors = nominal.rotor_inertia * _factors(random, n)
     chain = model.with_rotor_inertia(rotors)
     chain = chain.with_parameters(np.concatenate([links.ravel(), rotors])).with_drive_gains(gains)
-    return PlantParameters(chain, friction, gains, gains * (1.0 + calibration), _CURRENT_NOISE, seed)
+    periodic = _perturbed_periodic(nominal.periodic, np.random.default_rng([seed, 0x9EA7]))
+    return PlantParameters(chain, friction, gains, gains * (1.0 + calibration), nominal, periodic, seed)
+
+
+def _perturbed_periodic(nominal: Array, random: np.random.Generator) -> Array:
+    """Return (n, k, 3) with amplitudes that are off and phases that nobody knows."""
+    n, k, _ = nominal.shape
+    amplitude = nominal[:, :, 1] * _factors(random, n * k).reshape(n, k)
+    return np.stack([nominal[:, :, 0], amplitude, random.uniform(-np.pi, np.pi, (n, k))], axis=2)
 
 
 def _factors(random: np.random.Generator, n: int, least: float = _LEAST, most: float = _MOST) -> Array:

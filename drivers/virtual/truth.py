@@ -16,7 +16,8 @@ Array = NDArray[np.float64]
 def truth_torque(plant: PlantParameters, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
     """Return the joint torque (N, n) in N·m that a steady motion through these states really takes.
 
-    Rigid body and rotors, and friction as when sliding steadily; presliding has no such function of the
-    state. q, qd, qdd are (N, n) in rad, rad/s, rad/s².
+    Rigid body and rotors, what depends on the position only, and friction as when sliding steadily; presliding has
+    no such function of the state. q, qd, qdd are (N, n) in rad, rad/s, rad/s².
     """
-    return plant.chain.inverse_dynamics(q, qd, qdd) + plant.friction.steady_state(np.atleast_2d(qd))
+    steady = plant.friction.steady_state(np.atleast_2d(qd)) + plant.periodic_torque(np.atleast_2d(q))
+    return plant.chain.inverse_dynamics(q, qd, qdd) + steady

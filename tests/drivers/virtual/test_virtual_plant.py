@@ -179,7 +179,7 @@ def test_readings_are_quantised_and_currents_noisy() -> None:
         counts = plant.out[ROW["actual_q"]] / JOINT_ENCODER
         np.testing.assert_allclose(counts, np.round(counts), atol=1e-6)
         measured.append(plant.out[ROW["actual_current"]] - plant.out[ROW["joint_control_output"]])
-    np.testing.assert_allclose(np.std(measured, axis=0), parameters.current_noise, rtol=0.15)
+    np.testing.assert_allclose(np.std(measured, axis=0), parameters.nominal.current_noise, rtol=0.15)
 
 
 # --- the individual ---------------------------------------------------------------------------------------
