@@ -34,8 +34,13 @@ class Verdict:
     advice: tuple[str, ...]
 
     def __str__(self) -> str:
+        return f"{self.grade}, {self.reasons}"
+
+    @property
+    def reasons(self) -> str:
+        """Everything but the grade, in words."""
         advice = f". What would help: {'; '.join(self.advice)}" if self.advice else ""
-        return f"{self.grade}, because {'; '.join(self.because)}{advice}"
+        return f"because {'; '.join(self.because)}{advice}"
 
     def to_document(self) -> dict[str, Any]:
         return {"grade": self.grade, "because": list(self.because), "advice": list(self.advice)}

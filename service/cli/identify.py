@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from core.errors import InputError
-from service.cli.options import parse_friction, parse_gains, parse_signals, read_recordings, write_json
-
-if TYPE_CHECKING:
-    from core.pipelines.identification import Identification
+from service.cli.options import (
+    check_writable,
+    parse_friction,
+    parse_gains,
+    parse_number,
+    parse_signals,
+    read_recordings,
+    write_json,
+)
 
 
 def identify(
@@ -64,6 +68,22 @@ def identify(
             "runs into its stop with a jolt."
         ),
     ] = "auto",
+    prefer_base: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Build base parameters around these standard parameters, such as Izz3 mx6, and list them first."
+        ),
+    ] = None,
+    essential: Annotated[
+        bool, typer.Option("--essential", help="Say which parameters the data call for, by F-tests.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="Drop rows of the files that are torn, not finite or out of order (at most 1 %)."
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of whatever is drawn in the search for shapes of friction.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the whole result to this file.")] = None,
 ) -> None:
     """Identify base and friction parameters from recorded motions and score them on held-out ones."""
@@ -73,16 +93,18 @@ def identify(
     from rich.console import Console
     from rich.progress import Progress
 
-    from core.models import resolve
+    from core.models import resolve, serial_chain
     from core.pipelines.identify import identify as identify_robot
+    from service.cli.identify_report import show
 
+    check_writable(json_file)
     console = Console()
     started = time.perf_counter()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("reading", total=1.0)
-        chain = resolve(model, rotor_inertia=rotor_inertia)
-        recordings = read_recordings(train, format, columns)
-        held_out = read_recordings(validate or [], format, columns)
+        chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "identification")
+        recordings = read_recordings(train, format, columns, repair=repair)
+        held_out = read_recordings(validate or [], format, columns, repair=repair)
         result = identify_robot(
             chain,
             recordings,
@@ -93,10 +115,15 @@ def identify(
             signals=parse_signals(signals),
             cross_validate=_cross_validation(cross_validate),
             stop_margin=_stop_margin(stop_margin),
+            preferred=prefer_base or (),
+            random_state=seed,
             progress=lambda phase, fraction: progress.update(task, description=phase, completed=fraction),
         )
     document = {**result.to_document(), **result.summary(), "seconds": time.perf_counter() - started}
-    _print(console, result, document)
+    kept = result.essential_parameters() if essential else None
+    if kept is not None:
+        document["essential"] = {"kept": kept.kept, "dropped": kept.dropped, "p_value": kept.p_value}
+    show(console, result, document, kept)
     if json_file is not None:
         write_json(json_file, document)
         console.print(f"written to {json_file}")
@@ -111,63 +138,4 @@ def _cross_validation(word: str | None) -> bool:
 def _stop_margin(word: str) -> float | Literal["auto"]:
     if word == "auto":
         return "auto"
-    try:
-        return float(word)
-    except ValueError as error:
-        raise InputError(f"--stop-margin: {word!r} is neither 'auto' nor a number of seconds") from error
-
-
-def _print(console: Any, result: Identification, document: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    unit = document["unit"]
-    table = Table(
-        title=f"{result.model.name}: {len(document['base_parameters'])} base parameters, condition number "
-        f"{document['condition_number']:.1f}"
-    )
-    table.add_column("joint")
-    columns = {"train\nRMS, all": document["train"]["rms"]}
-    if document["cross_validation"]:
-        scheme = document["cross_validation"]["scheme"]
-        columns[f"left-out {scheme}\nRMS, moving"] = document["cross_validation"]["rms_moving"]
-    if document["validate"]:
-        columns["held out\nRMS, all"] = document["validate"]["rms_all"]
-        columns["held out\nRMS, moving"] = document["validate"]["rms_moving"]
-    for name in columns:
-        table.add_column(f"{name} [{unit}]", justify="right")
-    for joint, name in enumerate(result.model.joint_names):
-        figures = (_figure(values[joint]) for values in columns.values())
-        table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *figures)
-    table.add_section()
-    table.add_row("mean", *(_figure(_mean(values)) for values in columns.values()))
-    console.print(table)
-    _print_friction(console, document)
-    for warning in document["warnings"]:
-        console.print(f"[yellow]note:[/yellow] {warning}")
-
-
-def _print_friction(console: Any, document: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    if document["friction_selection"]:
-        table = Table(title=f"friction by the error on left-out {document['friction_selection']['scheme']}s")
-        table.add_column("composition")
-        table.add_column(f"mean RMS, moving [{document['unit']}]", justify="right")
-        for row in document["friction_selection"]["candidates"]:
-            table.add_row(row["friction"], _figure(row["mean_rms_moving"]))
-        console.print(table)
-    for composition in dict.fromkeys(document["friction_composition"]):
-        console.print(f"friction: {composition}", markup=False)
-    shares = (document["validate"] or document["train"])["standing_within_friction"]
-    console.print(
-        "standing samples within predicted friction: " + " ".join("-" if s is None else f"{s:.0%}" for s in shares)
-    )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return parse_number(word, f"--stop-margin: {word!r} is neither 'auto' nor a number of seconds")

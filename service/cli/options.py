@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
+from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from click.exceptions import UsageError
 from typer.core import TyperCommand
 
 from core.errors import InputError
@@ -24,7 +28,13 @@ class ListOptionsCommand(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        multiple = {name for p in self.params if getattr(p, "multiple", False) for name in p.opts}
+        options = [parameter for parameter in self.params if parameter.param_type_name == "option"]
+        known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+        taking = {name for option in options if not getattr(option, "is_flag", False) for name in option.opts}
+        for word, following in pairwise(args):
+            if word in taking and following in known:
+                raise UsageError(f"option {word} needs a value, but {following} follows it", ctx)
+        multiple = {name for option in options if getattr(option, "multiple", False) for name in option.opts}
         return super().parse_args(ctx, repeat_list_options(args, multiple))
 
 
@@ -46,11 +56,13 @@ def repeat_list_options(args: Sequence[str], multiple: set[str]) -> list[str]:
     return out
 
 
-def read_recordings(sources: Sequence[str], file_format: str, columns: Path | None) -> list[Recording]:
+def read_recordings(
+    sources: Sequence[str], file_format: str, columns: Path | None, *, repair: bool = False
+) -> list[Recording]:
     """Return the recordings of FILE or FILE:first-last words."""
     from core.recordings import parse_source, read
 
-    return [read(path, file_format, rows, columns=columns) for path, rows in map(parse_source, sources)]
+    return [read(path, file_format, rows, columns=columns, repair=repair) for path, rows in map(parse_source, sources)]
 
 
 def parse_signals(words: Sequence[str] | None) -> SignalSettings:
@@ -75,11 +87,11 @@ def parse_gains(words: Sequence[str] | None, n_joints: int) -> Any:
         return None
     if list(words) == ["from-recording"]:
         return "from-recording"
-    parts = [part for word in words for part in word.replace(",", " ").split()]
-    try:
-        values = [float(part) for part in parts]
-    except ValueError as error:
-        raise InputError(f"--gains: {error}; give {n_joints} numbers in N·m/A, or from-recording") from error
+    values = [
+        parse_number(part, f"--gains: {part!r} is not a number; give {n_joints} numbers in N·m/A, or from-recording")
+        for word in words
+        for part in word.replace(",", " ").split()
+    ]
     if len(values) != n_joints or any(not value > 0.0 for value in values):
         raise InputError(
             f"--gains: the model has {n_joints} joints, so {n_joints} positive numbers are needed, got {values}"
@@ -92,6 +104,30 @@ def parse_friction(words: Sequence[str] | None) -> str | list[str]:
     if not words:
         return "coulomb_viscous"
     return words[0] if len(words) == 1 else list(words)
+
+
+def parse_number(word: str, problem: str) -> float:
+    """Return a number, or raise InputError with ``problem``; 1_0 is none, though Python takes it for 10."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = float("nan")
+    if "_" in word or not isfinite(value):
+        raise InputError(problem)
+    return value
+
+
+def check_writable(path: Path | None) -> None:
+    """Refuse before a long computation what could not be written after it."""
+    if path is None:
+        return
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"--json: there is no folder {folder}")
+    if path.is_dir():
+        raise InputError(f"--json: {path} is a folder; give the name of a file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InputError(f"--json: {path} may not be written")
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:

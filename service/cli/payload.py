@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.errors import InputError
-from service.cli.options import parse_friction, parse_gains, read_recordings, write_json
+from service.cli.options import check_writable, parse_friction, parse_gains, read_recordings, write_json
 
 if TYPE_CHECKING:
     from core.pipelines.identification import Identification
@@ -44,10 +44,11 @@ def payload(
     """Estimate mass, centre of mass and inertia of a payload, with their uncertainty."""
     from rich.console import Console
 
-    from core.models import resolve
+    from core.models import resolve, serial_chain
     from core.pipelines.identify import identify
     from core.pipelines.payload import identify_payload
 
+    check_writable(json_file)
     if (arm is None) == (not unloaded):
         raise InputError("give either --unloaded recordings and --model, or --arm with an identification")
     console = Console()
@@ -58,7 +59,7 @@ def payload(
     else:
         if model is None:
             raise InputError("--unloaded needs --model, to identify the arm")
-        chain = resolve(model, rotor_inertia=rotor_inertia)
+        chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "identification")
         bare = read_recordings(unloaded or [], format, columns)
         with console.status("identifying the arm"):
             identified = identify(
