@@ -184,7 +184,10 @@ class MotionListener(Protocol):
 
 
 class MotionPlayer(Protocol):
-    """Plays one trajectory, once, in a process of its own that stops the robot when its parent dies or hangs."""
+    """Plays one trajectory, once, apart from this process: the robot stops when this process dies or hangs.
+
+    What moves the robot is a process of its own, or the controller itself.
+    """
 
     def start(self, listener: MotionListener) -> None:
         """Start the process and return at once; the calling thread must outlive the motion."""
@@ -239,11 +242,16 @@ class RobotDriver(Protocol):
         ...
 
 
-_DRIVERS = {"universal_robots": "drivers.universal_robots.driver"}
+_DRIVERS = {
+    "universal_robots": "drivers.universal_robots.driver",
+    "beckhoff_ads": "drivers.beckhoff_ads.driver",
+}
 
 
-def driver_named(name: str) -> Callable[[str, float], RobotDriver]:
-    """Return the maker ``(host, rate_hz) -> RobotDriver`` of the driver called ``name`` in the settings.
+def driver_named(name: str) -> Callable[..., RobotDriver]:
+    """Return the maker ``(host, rate_hz, **options) -> RobotDriver`` of the driver called ``name`` in the settings.
+
+    ``options`` are the driver's own settings.
 
     Raises
     ------
@@ -254,5 +262,5 @@ def driver_named(name: str) -> Callable[[str, float], RobotDriver]:
         module = importlib.import_module(_DRIVERS[name])
     except KeyError:
         raise InputError(f"no driver is called '{name}'; known: {', '.join(_DRIVERS)}", code="driver-unknown") from None
-    maker: Callable[[str, float], RobotDriver] = module.create
+    maker: Callable[..., RobotDriver] = module.create
     return maker

@@ -80,7 +80,7 @@ SAMPLE = Structure(
         Member("nSeq", "UDINT"),  # counts cycles; written with the rest of the slot, before nHead
         Member("tDC", "ULINT"),  # ns, distributed clock
         Member("nStatus", "UDINT"),  # `Status`
-        Member("fPathTime", "LREAL"),  # s of the trajectory that is played
+        Member("fPathTime", "LREAL"),  # s of the trajectory that is played, as the variable of this name
         Member("aLength", "LREAL", LEGS),  # m
         Member("aSpeed", "LREAL", LEGS),  # m/s
         Member("aTargetLength", "LREAL", LEGS),  # m
@@ -157,6 +157,7 @@ VARIABLES: Mapping[str, str | Structure] = {
     "nHostBeat": "UDINT",
     "nPlcBeat": "UDINT",
     "nHead": "UDINT",
+    "fPathTime": "LREAL",
     "stTrajectory": TABLE,
     "stTrajectoryState": TABLE_STATE,
     "stFeedforward": TABLE,
@@ -254,6 +255,7 @@ class TableState(IntEnum):
     VALID = 2
     BAD_CRC = 3
     BAD_SIZE = 4
+    OUT_OF_STROKE = 5
 
 
 _ARRAY = re.compile(r"ARRAY\s*\[\s*0\s*\.\.\s*(\d+)\s*\]\s*OF\s+(\S+)", re.IGNORECASE)

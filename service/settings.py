@@ -37,7 +37,7 @@ ENV_PREFIX = "DYNID_"
 CONFIG_VARIABLE = "DYNID_CONFIG"
 SHORTEST_KEY = 16
 
-DriverName = Literal["universal_robots"]
+DriverName = Literal["universal_robots", "beckhoff_ads"]
 RobotName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -62,6 +62,22 @@ class WorkspaceSettings(BaseModel):
     box: Annotated[tuple[Point, Point] | None, Field(description="Least and largest x, y, z of the tool point.")] = None
     self_collision: Annotated[
         float | None, Field(ge=0, description="Least distance between links that are not neighbours.")
+    ] = None
+
+
+class AdsSettings(BaseModel):
+    """How the PLC of a robot with the driver ``beckhoff_ads`` is spoken to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ams_net_id: Annotated[str, Field(description="AMS net id of the PLC's router, six numbers with dots.")]
+    ams_port: Annotated[int, Field(ge=1, le=65535, description="AMS port of the PLC runtime.")] = 851
+    symbol_prefix: Annotated[str, Field(description="Global variable list with this project's variables.")] = (
+        "GVL_Dynid"
+    )
+    poll_interval: Annotated[float, Field(ge=0.005, le=0.1, description="s between reads of the sample ring.")] = 0.02
+    local_ams_net_id: Annotated[
+        str | None, Field(description="What the PLC's route calls this computer; its IP address and .1.1 if absent.")
     ] = None
 
 
@@ -90,6 +106,19 @@ class RobotSettings(BaseModel):
         WorkspaceSettings, Field(description="Floor, box and self-collision; what is absent is not checked.")
     ] = WorkspaceSettings()
     settle_time: Annotated[float, Field(ge=0, le=60, description="Rest before and after a motion, s.")] = 0.5
+    ads: Annotated[AdsSettings | None, Field(description="Of the driver beckhoff_ads, which needs it.")] = None
+
+    @property
+    def driver_options(self) -> dict[str, str | int | float]:
+        """The driver's own settings, as its maker takes them."""
+        return {} if self.ads is None else self.ads.model_dump(exclude_none=True)
+
+    @model_validator(mode="after")
+    def _has_what_its_driver_needs(self) -> Self:
+        if (self.ads is not None) != (self.driver == "beckhoff_ads"):
+            needs = "needs" if self.ads is None else "takes no"
+            raise ValueError(f"the driver {self.driver} {needs} settings 'ads' (ads = {{ ams_net_id = ... }})")
+        return self
 
     @field_validator("model")
     @classmethod

@@ -180,6 +180,7 @@ class Session:
         self._connection = connection
         self._timeout = timeout
         self._notifications: list[tuple[int, int]] = []
+        self._handles: list[int] = []
 
     def begin(self) -> None:
         """Say hello: tells an unknown route, a wrong name and a PLC that does not run from each other."""
@@ -200,7 +201,12 @@ class Session:
 
     def close(self) -> None:
         """End the session. The notifications go first: the library would call into what is gone."""
+        from pyads.pyads_ex import ADSError
+
         self.forget_notifications()
+        with contextlib.suppress(ADSError):  # the link may be dead; void handles are none
+            for handle in self._handles:
+                self._connection.release_handle(handle)
         self._link.closed(self._connection)
 
     def forget_notifications(self) -> None:
@@ -274,7 +280,8 @@ class Session:
 
     def handle(self, name: str) -> int:
         """Return a handle, which a change of the program voids with an error, where an address would just lie."""
-        return int(self._call(name, self._connection.get_handle, name))
+        self._handles.append(int(self._call(name, self._connection.get_handle, name)))
+        return self._handles[-1]
 
     def notify(self, name: str, size: int, callback: Callable[[bytes], None]) -> None:
         """Call ``callback``, in a thread of the library, with the variable whenever it has changed.

@@ -11,15 +11,8 @@ from core.streaming.samples import SampleBlock
 from drivers.beckhoff_ads import outputs
 from drivers.beckhoff_ads.address import PlcAddress
 from drivers.beckhoff_ads.ring import CycleCounter, RingCursor
-from drivers.beckhoff_ads.session import (
-    RUN,
-    SYMBOL_VERSION,
-    VALUE_BY_HANDLE,
-    AdsLink,
-    Session,
-    SymbolsChanged,
-)
-from drivers.beckhoff_ads.variables import Variables
+from drivers.beckhoff_ads.session import RUN, AdsLink, Session, SymbolsChanged
+from drivers.beckhoff_ads.variables import ProgramStamp, Variables
 from drivers.contract import (
     ConnectionLost,
     ControllerInfo,
@@ -29,7 +22,7 @@ from drivers.contract import (
     DriverTimeout,
     UnsupportedController,
 )
-from drivers.twincat_layout import APP_TIMESTAMP, ONLINE_CHANGES, SAMPLE, STATE
+from drivers.twincat_layout import SAMPLE, STATE
 
 REQUEST_TIMEOUT = 0.2  # s
 LARGEST_READ = 512  # samples in one request
@@ -51,8 +44,7 @@ class AdsRingReader:
         self._rate_hz = rate_hz
         self._session: Session | None = None
         self._variables: Variables
-        self._stamp: _ProgramStamp
-        self._handles: tuple[int, int] = (0, 0)
+        self._stamp: ProgramStamp
         self._cursor: RingCursor | None = None
         self._counter: CycleCounter | None = None
         self._state: np.void | None = None
@@ -114,7 +106,7 @@ class AdsRingReader:
 
     def take_notices(self) -> list[str]:
         while self._states:
-            self._take_state(self._states.pop(0))
+            self._take_state(np.frombuffer(self._states.pop(0), STATE.dtype)[0])
         notices, self._notices = self._notices, []
         return notices
 
@@ -128,7 +120,7 @@ class AdsRingReader:
 
     def _look_up(self, session: Session) -> None:
         """Find everything anew: at the beginning, and after a change of the program."""
-        self._variables = variables = Variables.find(session)
+        self._variables = variables = Variables(session)
         cycle = int(variables.info["nCycle"])
         if cycle <= 0 or abs(1e9 / cycle - self._rate_hz) > 1e-6 * self._rate_hz:
             raise self.address.problem(
@@ -136,14 +128,13 @@ class AdsRingReader:
                 f"{self._rate_hz:g} samples/s were asked for, the PLC's task runs every {1e-6 * cycle:g} ms; set "
                 f"rate_hz = {1e9 / max(cycle, 1):g}",
             )
-        self._handles = session.handle(ONLINE_CHANGES), session.handle(APP_TIMESTAMP)
         stamp, head, _ = self._read_ring(session, [])
         self._follow_program(stamp, head, cycle)
         session.notify(self.address.variable("stState"), STATE.dtype.itemsize, self._states.append)
-        self._take_state(session.read("stState", *variables.piece("stState")))
+        self._take_state(*variables.read("stState"))
         self._last_poll = self._last_sample = time.monotonic()
 
-    def _follow_program(self, stamp: _ProgramStamp, head: int, cycle: int) -> None:
+    def _follow_program(self, stamp: ProgramStamp, head: int, cycle: int) -> None:
         """Go on in the ring where that can be, and say what has happened to the program meanwhile."""
         cursor = self._cursor
         same_run = cursor is not None and stamp.downloaded == self._stamp.downloaded and cursor.waiting(head) >= 0
@@ -163,22 +154,18 @@ class AdsRingReader:
 
     def _read_ring(
         self, session: Session, pieces: list[tuple[int, int]]
-    ) -> tuple[_ProgramStamp, int, tuple[NDArray[np.void], int]]:
+    ) -> tuple[ProgramStamp, int, tuple[NDArray[np.void], int]]:
         """Read the ring at ``pieces`` between two looks at nHead, and those between two looks at the program."""
-        variables, (changes, downloaded) = self._variables, self._handles
-        program = (
-            (VALUE_BY_HANDLE, changes, 4),
-            (VALUE_BY_HANDLE, downloaded, 4),
-            (SYMBOL_VERSION, 0, 1),
-        )
-        head = variables.piece("nHead")
+        variables = self._variables
+        program, head = variables.program_pieces(), variables.piece("nHead")
         ring = [variables.elements("aRing", first, count) for first, count in pieces]
         parts = session.sum_read("the ring", [*program, head, *ring, head, *program])
-        before, after = _ProgramStamp.of(parts[:3]), _ProgramStamp.of(parts[-3:])
+        before, after = ProgramStamp.of(parts[: len(program)]), ProgramStamp.of(parts[-len(program) :])
         if before != after:
             raise SymbolsChanged("while the ring was read")
-        slots = np.frombuffer(b"".join(parts[4:-4]), SAMPLE.dtype)
-        return before, int.from_bytes(parts[3], "little"), (slots, int.from_bytes(parts[-4], "little"))
+        first_head, *slots, last_head = parts[len(program) : -len(program)]
+        records = np.frombuffer(b"".join(slots), SAMPLE.dtype)
+        return before, int.from_bytes(first_head, "little"), (records, int.from_bytes(last_head, "little"))
 
     # --- samples ---------------------------------------------------------------------------------------
 
@@ -238,25 +225,6 @@ class AdsRingReader:
 
     # --- states ----------------------------------------------------------------------------------------
 
-    def _take_state(self, raw: bytes) -> None:
-        state = np.frombuffer(raw, STATE.dtype)[0]
+    def _take_state(self, state: np.void) -> None:
         self._notices += [f"{self.address}: {news}" for news in outputs.news(state, self._state)]
         self._state = state
-
-
-class _ProgramStamp(tuple[int, int, int]):
-    """What changes when the PLC's program does."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, parts: list[bytes]) -> _ProgramStamp:
-        return cls(int.from_bytes(part, "little") for part in parts)
-
-    @property
-    def online_changes(self) -> int:
-        return self[0]
-
-    @property
-    def downloaded(self) -> int:
-        return self[1]

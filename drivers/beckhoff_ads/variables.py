@@ -2,87 +2,130 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from drivers.beckhoff_ads.address import PlcAddress
-from drivers.beckhoff_ads.session import SYMBOL_MISSING, Session, SymbolInfo
+from drivers.beckhoff_ads.session import (
+    SYMBOL_MISSING,
+    SYMBOL_VERSION,
+    VALUE_BY_HANDLE,
+    Session,
+    SymbolInfo,
+    SymbolsChanged,
+)
 from drivers.contract import DriverProtocolError
-from drivers.twincat_layout import ARRAYS, INFO, SCALARS, VARIABLES, VERSION, Structure, array_length
+from drivers.twincat_layout import ARRAYS, INFO, SCALARS, SYSTEM_VARIABLES, VARIABLES, VERSION, Structure, array_length
 
 LAYOUT_MISMATCH = "plc-layout-mismatch"
 
 
-@dataclass(frozen=True)
 class Variables:
-    """Addresses that hold until the program changes.
+    """The variables as one session finds them; good until the program changes.
+
+    Single variables are read and written through handles, which a change of the program voids with an error; the
+    elements of arrays have only addresses, behind which there is something else then.
 
     Attributes
     ----------
     info : ST_DynidInfo as a record.
     lengths : elements of each array.
+
+    Raises
+    ------
+    DriverProtocolError
+        ``plc-symbol-missing``: names all that are; ``plc-layout-mismatch``: one is declared otherwise.
+    DriverError
     """
 
-    info: np.void
-    lengths: dict[str, int]
-    _places: dict[str, SymbolInfo]
-
-    @classmethod
-    def find(cls, session: Session) -> Variables:
-        """Look all variables up.
-
-        Raises
-        ------
-        DriverProtocolError
-            ``plc-symbol-missing``: names all that are; ``plc-layout-mismatch``: one is declared otherwise.
-        DriverError
-        """
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._places = _look_up(session)
+        self._handles: dict[str, int] = {}
+        self.info = _info(session, self._places["stInfo"])
         address = session.address
-        places, missing = {}, []
-        for name in (*VARIABLES, *ARRAYS):
-            try:
-                places[name] = session.symbol(address.variable(name))
-            except DriverProtocolError as error:
-                if error.code != SYMBOL_MISSING:
-                    raise
-                missing.append(address.variable(name))
-        if missing:
-            raise address.problem(
-                DriverProtocolError,
-                f"the PLC has no variable {', '.join(missing)}; load the program that belongs to this version, or "
-                "correct symbol_prefix",
-                code=SYMBOL_MISSING,
-                symbols=missing,
-            )
-        info = _info(session, places["stInfo"])
         for name, kind in VARIABLES.items():
-            _check(address, name, places[name], places[name].size, kind)
-        lengths = {name: _length(address, name, places[name], kind) for name, kind in ARRAYS.items()}
-        return cls(info, lengths, places)
+            _check(address, name, self._places[name], self._places[name].size, kind)
+        self.lengths = {name: _length(address, name, self._places[name], kind) for name, kind in ARRAYS.items()}
+        self._stamp = self.program_stamp()
 
     def piece(self, name: str) -> tuple[int, int, int]:
-        """Return group, offset and size of a variable."""
-        place = self._places[name]
-        return place.group, place.offset, place.size
+        """Return what to ask the PLC for a variable: group, handle, size."""
+        if name not in self._handles:
+            symbol = name if name in SYSTEM_VARIABLES else self.session.address.variable(name)
+            self._handles[name] = self.session.handle(symbol)
+        kind = SYSTEM_VARIABLES.get(name) or VARIABLES[name]
+        return VALUE_BY_HANDLE, self._handles[name], _dtype(kind).itemsize
 
     def elements(self, name: str, first: int, count: int) -> tuple[int, int, int]:
         """Return group, offset and size of elements of an array."""
         place, size = self._places[name], ARRAYS[name].dtype.itemsize
         return place.group, place.offset + first * size, count * size
 
-    def read(self, session: Session, name: str) -> Any:
-        """Return a structure as a record, or a scalar as a number."""
-        raw = session.read(session.address.variable(name), *self.piece(name))
-        return np.frombuffer(raw, _dtype(VARIABLES[name]))[0]
+    def read(self, *names: str) -> list[Any]:
+        """Return variables of one moment: structures as records, scalars as numbers."""
+        parts = self.session.sum_read(" and ".join(names), [self.piece(name) for name in names])
+        return [np.frombuffer(part, _dtype(VARIABLES[name]))[0] for name, part in zip(names, parts, strict=True)]
 
-    def write(self, session: Session, name: str, *values: Any) -> None:
+    def write(self, name: str, *values: Any) -> None:
         """Write a structure, its members in order, or a scalar."""
         kind = VARIABLES[name]
         record = np.array(values if isinstance(kind, Structure) else values[0], _dtype(kind))
-        group, offset, _ = self.piece(name)
-        session.write(session.address.variable(name), group, offset, record.tobytes())
+        self.session.write(self.session.address.variable(name), *self.piece(name)[:2], record.tobytes())
+
+    # --- changes of the program ------------------------------------------------------------------------
+
+    def program_pieces(self) -> list[tuple[int, int, int]]:
+        """Return what to ask for a `ProgramStamp`."""
+        return [*(self.piece(name) for name in SYSTEM_VARIABLES), (SYMBOL_VERSION, 0, 1)]
+
+    def program_stamp(self) -> ProgramStamp:
+        return ProgramStamp.of(self.session.sum_read("the program's version", self.program_pieces()))
+
+    def require_unchanged(self) -> None:
+        """Make sure that addresses still mean what they did.
+
+        Raises
+        ------
+        SymbolsChanged
+        """
+        if self.program_stamp() != self._stamp:
+            raise SymbolsChanged("another program")
+
+
+class ProgramStamp(NamedTuple):
+    """What changes when the PLC's program does."""
+
+    online_changes: int
+    downloaded: int
+    symbol_version: int
+
+    @classmethod
+    def of(cls, parts: Sequence[bytes]) -> ProgramStamp:
+        return cls(*(int.from_bytes(part, "little") for part in parts))
+
+
+def _look_up(session: Session) -> dict[str, SymbolInfo]:
+    address = session.address
+    places, missing = {}, []
+    for name in (*VARIABLES, *ARRAYS):
+        try:
+            places[name] = session.symbol(address.variable(name))
+        except DriverProtocolError as error:
+            if error.code != SYMBOL_MISSING:
+                raise
+            missing.append(address.variable(name))
+    if missing:
+        raise address.problem(
+            DriverProtocolError,
+            f"the PLC has no variable {', '.join(missing)}; load the program that belongs to this version, or correct "
+            "symbol_prefix",
+            code=SYMBOL_MISSING,
+            symbols=missing,
+        )
+    return places
 
 
 def _info(session: Session, place: SymbolInfo) -> np.void:

@@ -189,7 +189,8 @@ async def serve(link: socket.socket) -> None:
     configuration = to_host.validate_json(first)
     if not isinstance(configuration, Configure):
         raise DynidError("the service did not begin with a configuration")
-    driver = driver_named(configuration.driver)(configuration.host, configuration.rate_hz)
+    make = driver_named(configuration.driver)
+    driver = make(configuration.host, configuration.rate_hz, **configuration.driver_options)
     capacity = max(SMALLEST_RING, round(configuration.ring_seconds * configuration.rate_hz))
     with RingWriter.create(configuration.ring_path, driver.capabilities.n_joints, capacity) as ring:
         await Host(configuration, driver, ring, writer).run(reader)

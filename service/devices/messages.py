@@ -138,6 +138,7 @@ class Configure(Message):
     type: Literal["configure"] = "configure"
     robot: str
     driver: str
+    driver_options: dict[str, str | int | float] = {}
     host: str
     rate_hz: Positive
     ring_path: Path

@@ -280,6 +280,7 @@ class DeviceSupervisor:
         return Configure(
             robot=self.robot.name,
             driver=self.robot.driver,
+            driver_options=self.robot.driver_options,
             host=self.robot.host,
             rate_hz=self.robot.rate_hz,
             ring_path=self._ring_path,
@@ -304,7 +305,8 @@ class DeviceSupervisor:
 
     async def _halt(self) -> None:
         """Stop the controller's program from here, without the host."""
-        driver = driver_named(self.robot.driver)(self.robot.host, self.robot.rate_hz)
+        make = driver_named(self.robot.driver)
+        driver = make(self.robot.host, self.robot.rate_hz, **self.robot.driver_options)
         await asyncio.to_thread(driver.halt)
 
     # --- what the host says ----------------------------------------------------------------------------

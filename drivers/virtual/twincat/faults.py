@@ -39,7 +39,7 @@ class Faults:
             "drop": self._drop,
             "stall": self._stall,
             "routes": self._routes,
-            "config-mode": self._config_mode,
+            "config-mode": _silently(lambda request: server.set_config_mode(bool(request["on"]))),
             "plc-stop": _silently(lambda _: server.set_state(AdsState.STOP)),
             "plc-run": _silently(lambda _: server.set_state(AdsState.RUN)),
             "online-change": _silently(lambda _: program.online_change()),
@@ -63,10 +63,6 @@ class Faults:
     def _routes(self, request: Request) -> Answer:
         self._server.traffic.routed = bool(request["known"])
         return self._drop(request)
-
-    def _config_mode(self, request: Request) -> Answer:
-        self._server.traffic.config_mode = bool(request["on"])
-        return {}
 
     def _saturate(self, request: Request) -> Answer:
         self._server.program.machine.saturated[_leg(request)] = bool(request["on"])

@@ -5,6 +5,7 @@ NumPy views of single fields are slow next to a cycle of a millisecond, so whole
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from drivers.twincat_layout import (
 from drivers.virtual.twincat.symbols import Declaration, SymbolTable
 
 _SAMPLE, _STATE, _COMMAND, _ANSWER = SAMPLE.layout, STATE.layout, COMMAND.layout, ANSWER.layout
+_LREAL = struct.Struct("<d")
 _WORD = 2**32
 
 
@@ -61,9 +63,11 @@ class PlcInterface:
 
     def bind(self) -> None:
         """Find the variables again, after their addresses have changed."""
-        names = ("nHostBeat", "nPlcBeat", "nHead", "stCommand", "stAnswer", "stState", "aRing")
-        self._host_beat, self._plc_beat, self._head, self._command, self._answer, self._state, self._ring = (
-            self.bytes_of(name) for name in names
+        self._host_beat, self._plc_beat, self._head, self._path_time = (
+            self.bytes_of(name) for name in ("nHostBeat", "nPlcBeat", "nHead", "fPathTime")
+        )
+        self._command, self._answer, self._state, self._ring = (
+            self.bytes_of(name) for name in ("stCommand", "stAnswer", "stState", "aRing")
         )
         self._answered = bytes(self._answer[:4])
         self._shown: tuple[int, ...] = ()
@@ -104,6 +108,7 @@ class PlcInterface:
         _SAMPLE.pack_into(
             self._ring, self.head % self._ring_length * _SAMPLE.size, self.head, clock, status, path_time, *legs
         )
+        _LREAL.pack_into(self._path_time, 0, path_time)
         self.head = (self.head + 1) % _WORD
         self._head[:] = self._plc_beat[:] = self.head.to_bytes(4, "little")
 

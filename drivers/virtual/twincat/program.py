@@ -90,7 +90,7 @@ class PlcProgram:
         self._fading: Array | None = None
         self._beat = self._interface.host_beat
         self._silence = WATCHDOG  # s since the host's heart beat
-        self._trajectory = UploadedTable(self._interface, "stTrajectory", "aTrajectory")
+        self._trajectory = UploadedTable(self._interface, "stTrajectory", "aTrajectory", self._within_stroke)
         self._feedforward = UploadedTable(self._interface, "stFeedforward", "aFeedforward")
         self._downloaded = max(self._downloaded + 1, int(time.time()))
         self._online_changes = 0
@@ -221,6 +221,10 @@ class PlcProgram:
         self._begin(Mode.PLAYING, order)
         self._path = PathPlayer(self._trajectory.period, lengths, speeds, self._currents(), self._feedforward.period)
         return Result.DONE
+
+    def _within_stroke(self, rows: NDArray[Any]) -> bool:
+        least, most = self.machine.stroke
+        return bool(((rows["aLength"] >= least) & (rows["aLength"] <= most)).all())
 
     @property
     def _rows(self) -> NDArray[Any]:

@@ -176,6 +176,12 @@ class TwinCatServer:
             self.program.lose_outputs()
         self.device.state = state
 
+    def set_config_mode(self, on: bool) -> None:
+        """Take TwinCAT to config mode, where there is no PLC, or back, where its program begins anew."""
+        if self.traffic.config_mode and not on:
+            self.program.download()
+        self.traffic.config_mode = on
+
     def answer(self, request: Request, subscriptions: Subscriptions) -> bytes:
         """Return the framed response: the router's own refusals, the system service's, or the PLC's."""
         if request.target.net_id != self._net_id:
@@ -207,10 +213,10 @@ class TwinCatServer:
         }
 
     def _tick(self) -> None:
-        if self.failed.done() or self.traffic.config_mode:
+        if self.failed.done():
             return
         try:
-            self.program.run_cycle(running=self.device.state is AdsState.RUN)
+            self.program.run_cycle(running=self.device.state is AdsState.RUN and not self.traffic.config_mode)
         except ArithmeticError as error:
             self.failed.set_exception(error)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -20,8 +21,15 @@ class UploadedTable:
     Setting the header's nVersion to 0 withdraws the table; any other new version is checked, then valid.
     """
 
-    def __init__(self, interface: PlcInterface, header: str, rows: str) -> None:
+    def __init__(
+        self,
+        interface: PlcInterface,
+        header: str,
+        rows: str,
+        within_stroke: Callable[[NDArray[Any]], bool] = lambda _rows: True,
+    ) -> None:
         self._interface = interface
+        self._within_stroke = within_stroke
         self._names = header, header + "State", rows
         self.bind()
         self._version = 0
@@ -72,7 +80,11 @@ class UploadedTable:
         if self.crc != self._announced:
             self._show(TableState.BAD_CRC)
             return
-        self.rows = self._uploaded[: self._count].copy()
+        rows = self._uploaded[: self._count].copy()
+        if not self._within_stroke(rows):
+            self._show(TableState.OUT_OF_STROKE)
+            return
+        self.rows = rows
         self._show(TableState.VALID)
 
     def _show(self, state: TableState) -> None:
