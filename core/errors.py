@@ -44,6 +44,12 @@ class ModelError(DynidError):
     code = "model-invalid"
 
 
+class KinematicsError(DynidError):
+    """A mechanism is singular, or cannot be assembled, where it was asked to be; the context names the sample."""
+
+    code = "pose-impossible"
+
+
 class RecordingError(DynidError):
     """A recording is torn, foreign, empty or otherwise not what it claims to be."""
 

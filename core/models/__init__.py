@@ -2,6 +2,16 @@
 
 from core.models.chain import SerialChain
 from core.models.limits import JointLimits
-from core.models.loading import catalogue, catalogue_names, load, resolve
+from core.models.loading import catalogue, catalogue_names, load, resolve, serial_chain
+from core.models.six_upru import SixUPRU
 
-__all__ = ["JointLimits", "SerialChain", "catalogue", "catalogue_names", "load", "resolve"]
+__all__ = [
+    "JointLimits",
+    "SerialChain",
+    "SixUPRU",
+    "catalogue",
+    "catalogue_names",
+    "load",
+    "resolve",
+    "serial_chain",
+]

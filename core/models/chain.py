@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -14,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics import kernels
 from core.dynamics.chain_arrays import ChainArrays, make_workspace
-from core.errors import InputError, ModelError
-from core.models.frames import inertial_from_com, moved_inertial, rotation_from_rpy
+from core.errors import ModelError
+from core.models.arguments import shaped, state_arrays
+from core.models.frames import inertial_from_com, moved_inertial
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
+from core.models.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -32,13 +32,12 @@ _PER_JOINT = {
     "rotor_inertia": (),
     "drive_gains": (),
 }
-_ROUNDING = 1e-9  # kg·m²
 _DOCUMENT_KIND = "serial-chain"
 _DOCUMENT_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class SerialChain:
+class SerialChain(Robot):
     """A serial chain of n revolute and prismatic joints on a fixed base.
 
     The root frame is the base's. Joint frame j moves with link j; at q = 0 it stands at
@@ -85,8 +84,7 @@ class SerialChain:
         n = len(self.joint_names)
         if n == 0:
             raise ModelError(f"{self.name}: a serial chain needs at least one moving joint")
-        if len(set(self.joint_names)) != n:
-            raise ModelError(f"{self.name}: joint names repeat: {', '.join(self.joint_names)}")
+        self._check_joint_names()
         if len(self.joint_types) != n or any(kind not in JOINT_TYPES for kind in self.joint_types):
             raise ModelError(f"{self.name}: joint_types must be {n} of {JOINT_TYPES}, got {self.joint_types}")
         for name, shape in _PER_JOINT.items():
@@ -119,15 +117,9 @@ class SerialChain:
             if value is not None and np.any(value < 0):
                 joint = self.joint_names[int(np.argmax(value < 0))]
                 raise ModelError(f"{self.name}: the {name} at joint {joint!r} is negative", joint=joint)
-        if self.drive_gains is not None and np.any(self.drive_gains == 0):
-            joint = self.joint_names[int(np.argmax(self.drive_gains == 0))]
-            raise ModelError(f"{self.name}: the drive gain of joint {joint!r} is zero", joint=joint)
+        self._check_drive_gains()
 
     # --- parameters -----------------------------------------------------------------------------------
-
-    @property
-    def n_joints(self) -> int:
-        return len(self.joint_names)
 
     @property
     def n_parameters(self) -> int:
@@ -149,69 +141,21 @@ class SerialChain:
 
     def with_parameters(self, parameters: ArrayLike) -> Self:
         """Return the same chain with other standard parameters (p,)."""
-        values = _as_array(parameters, "parameters", (self.n_parameters,))
+        values = shaped(parameters, "parameters", (self.n_parameters,))
         ten = 10 * self.n_joints
         rotors = None if self.rotor_inertia is None else values[ten:]
         return replace(self, inertial_parameters=values[:ten].reshape(-1, 10), rotor_inertia=rotors)
 
-    def with_gravity(self, gravity: ArrayLike) -> Self:
-        """Return the same chain under another gravity (3,) m/s² in its root frame: another mounting."""
-        return replace(self, gravity=_as_array(gravity, "gravity", (3,)))
-
-    def with_mounting(self, rpy: ArrayLike) -> Self:
-        """Return the same chain standing otherwise: ``rpy`` (3,) rad turn its root frame in an upright world."""
-        down = np.array([0.0, 0.0, -float(np.linalg.norm(self.gravity))])
-        return self.with_gravity(rotation_from_rpy(_as_array(rpy, "rpy", (3,))).T @ down)
-
-    def with_payload(self, mass: float, com: ArrayLike, inertia: ArrayLike | None = None) -> Self:
-        """Return the chain with a body fixed to its last link.
-
-        Parameters
-        ----------
-        mass : kg.
-        com : (3,) m, centre of mass in the tool frame.
-        inertia : (3, 3) kg·m² about that centre, axes of the tool frame; a point mass by default.
-
-        Raises
-        ------
-        InputError
-            No body has such a mass and inertia.
-        """
-        tensor = np.zeros((3, 3)) if inertia is None else _as_array(inertia, "inertia", (3, 3))
-        moments = np.linalg.eigvalsh(0.5 * np.trace(tensor) * np.eye(3) - tensor)  # second moments of mass
-        if not (np.isfinite(mass) and mass > 0.0) or not np.allclose(tensor, tensor.T) or moments[0] < -_ROUNDING:
-            raise InputError(
-                f"payload of {mass:g} kg: no body has this mass and inertia; the mass must be positive, the inertia "
-                "symmetric, and none of its principal values above the sum of the others",
-                code="payload-impossible",
-            )
-        body = moved_inertial(self.tool, inertial_from_com(mass, _as_array(com, "com", (3,)), tensor))
+    def _with_body(self, mass: float, com: Array, inertia: Array) -> Self:
         inertial = self.inertial_parameters.copy()
-        inertial[-1] += body
+        inertial[-1] += moved_inertial(self.tool, inertial_from_com(mass, com, inertia))
         return replace(self, inertial_parameters=inertial)
 
     def with_rotor_inertia(self, rotor_inertia: ArrayLike | None) -> Self:
         """Return the same chain with rotor inertias (n,), or without rotor columns for ``None``."""
         if rotor_inertia is None:
             return replace(self, rotor_inertia=None)
-        return replace(self, rotor_inertia=_as_array(rotor_inertia, "rotor_inertia", (self.n_joints,)))
-
-    def with_drive_gains(self, drive_gains: ArrayLike | None) -> Self:
-        """Return the same chain with drive gains (n,) N·m/A, or with none known."""
-        if drive_gains is None:
-            return replace(self, drive_gains=None)
-        return replace(self, drive_gains=_as_array(drive_gains, "drive_gains", (self.n_joints,)))
-
-    def with_limits(self, **limits: ArrayLike) -> Self:
-        """Return the same chain with the named limits (of ``JointLimits``) replaced; scalars apply to all."""
-        unknown = set(limits) - set(JointLimits.names())
-        if unknown:
-            raise InputError(f"unknown limits {sorted(unknown)}; there are {', '.join(JointLimits.names())}")
-        new = {
-            name: np.broadcast_to(np.asarray(value, dtype=np.float64), (self.n_joints,))
-            for name, value in limits.items()
-        }
-        return replace(self, limits=replace(self.limits, **new))
+        return replace(self, rotor_inertia=shaped(rotor_inertia, "rotor_inertia", (self.n_joints,)))
 
     # --- dynamics -------------------------------------------------------------------------------------
 
@@ -307,17 +251,7 @@ class SerialChain:
         return out
 
     def _states(self, **signals: ArrayLike) -> list[Array]:
-        """Return equal (N, n), contiguous, writable arrays: the one type kernels are compiled for."""
-        result: list[Array] = []
-        for name, value in signals.items():
-            array = np.require(np.atleast_2d(np.asarray(value, dtype=np.float64)), requirements=("C", "W"))
-            if array.ndim != 2 or array.shape[1] != self.n_joints:
-                raise InputError(f"{self.name}: {name} has shape {np.shape(value)}, expected (N, {self.n_joints})")
-            if result and array.shape != result[0].shape:
-                first = next(iter(signals))
-                raise InputError(f"{self.name}: {name} has {len(array)} samples, but {first} has {len(result[0])}")
-            result.append(array)
-        return result
+        return state_arrays(self.name, self.n_joints, **signals)
 
     # --- identity and storage -------------------------------------------------------------------------
 
@@ -362,26 +296,3 @@ class SerialChain:
             return cls(**values)
         except (KeyError, TypeError) as error:
             raise ModelError(f"incomplete or foreign serial-chain document: {error}") from error
-
-    def digest(self) -> str:
-        """Return the SHA-256 (hex) of everything that matters to dynamics, limits and names."""
-        text = json.dumps(self.to_document(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SerialChain) and self.digest() == other.digest()
-
-    def __hash__(self) -> int:
-        return hash(self.digest())
-
-    def __reduce__(
-        self,
-    ) -> tuple[Any, ...]:  # NumPy forgets read-only flags in a pickle; the constructor sets them
-        return (type(self), tuple(getattr(self, f.name) for f in fields(self)))
-
-
-def _as_array(value: ArrayLike, name: str, shape: Sequence[int]) -> Array:
-    array = np.asarray(value, dtype=np.float64)
-    if array.shape != tuple(shape):
-        raise InputError(f"{name} has shape {array.shape}, expected {tuple(shape)}")
-    return array

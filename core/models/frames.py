@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+_ROUNDING = 1e-9  # kg·m²
+
 
 def rotation_about(axis: ArrayLike, angle: float) -> Array:
     """Return the (3, 3) rotation by ``angle`` rad about a unit ``axis`` (Rodrigues)."""
@@ -58,6 +60,15 @@ def inertial_from_com(mass: float, com: ArrayLike, inertia: ArrayLike) -> Array:
     c = np.asarray(com, dtype=np.float64)
     about_origin = np.asarray(inertia, dtype=np.float64) + mass * (c @ c * np.eye(3) - np.outer(c, c))
     return _parameters(mass, mass * c, about_origin)
+
+
+def is_possible_body(mass: float, inertia: ArrayLike) -> bool:
+    """Return whether a body has this mass (kg) and (3, 3) inertia about its centre (kg·m²); rounding allowed."""
+    tensor = np.asarray(inertia, dtype=np.float64)
+    if not (np.isfinite(mass) and mass > 0.0) or not np.all(np.isfinite(tensor)) or not np.allclose(tensor, tensor.T):
+        return False
+    second_moments = 0.5 * np.trace(tensor) * np.eye(3) - tensor
+    return bool(np.linalg.eigvalsh(second_moments)[0] >= -_ROUNDING)
 
 
 def com_from_inertial(parameters: ArrayLike) -> tuple[float, Array, Array]:

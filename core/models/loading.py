@@ -10,6 +10,8 @@ import numpy as np
 from core.errors import ModelError
 from core.models.chain import SerialChain
 from core.models.model_file import parse_model_file
+from core.models.six_upru import SixUPRU
+from core.models.upru_file import parse_six_upru_json
 from core.models.urdf import parse_urdf
 
 _SIZE_LIMIT = 64 * 2**20
@@ -18,22 +20,24 @@ _BLANKS = b" \t\r\n"
 _CATALOGUE = resources.files("core.models") / "catalogue"
 
 
-def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = None) -> SerialChain:
-    """Return the serial chain described by a URDF file or by a model file in this project's TOML format.
+def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = None) -> SerialChain | SixUPRU:
+    """Return the robot described by a URDF file, or by a model file in this project's TOML format.
 
-    The format follows from the content: XML is URDF, anything else TOML.
+    The format follows from the content: XML is URDF, an opening brace the JSON layout of ``core.models.upru_file``,
+    anything else TOML.
 
     Parameters
     ----------
     path : the file.
     rotor_inertia : whether the model has rotor inertias among its parameters (11 n instead of 10 n). Their
-        values are the file's; zero, that is unknown, where it gives none, as URDF never does.
+        values are the file's; zero, that is unknown, where it gives none, as URDF never does. A parallel robot
+        has none.
     tool : URDF only: the link that is the end of the arm, see ``parse_urdf``.
 
     Raises
     ------
     ModelError
-        The file is missing, unreadable, malformed, or not a serial chain on a fixed base.
+        The file is missing, unreadable, malformed, or describes no robot on a fixed base that is known here.
     """
     file = Path(path)
     try:
@@ -50,6 +54,8 @@ def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = No
             f"{file}: a model file states its tool itself; a tool link can be chosen in URDF only",
             path=str(file),
         )
+    if text.lstrip(_BYTE_ORDER_MARK + _BLANKS).startswith(b"{"):
+        return _with_rotors(parse_six_upru_json(text, str(file)), rotor_inertia)
     return _with_rotors(parse_model_file(text, str(file)), rotor_inertia)
 
 
@@ -59,7 +65,7 @@ def catalogue_names() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
 
 
-def catalogue(name: str, *, rotor_inertia: bool = False) -> SerialChain:
+def catalogue(name: str, *, rotor_inertia: bool = False) -> SerialChain | SixUPRU:
     """Return a robot of the catalogue, such as ``"ur10e"``; its file says which figures are published.
 
     Raises
@@ -78,7 +84,7 @@ def catalogue(name: str, *, rotor_inertia: bool = False) -> SerialChain:
     return _with_rotors(parse_model_file(text, f"catalogue/{name}.toml"), rotor_inertia)
 
 
-def resolve(model: str | Path, *, rotor_inertia: bool = False) -> SerialChain:
+def resolve(model: str | Path, *, rotor_inertia: bool = False) -> SerialChain | SixUPRU:
     """Return a robot by the catalogue's name or by a model file's path, as settings and commands name it.
 
     A bare word without a suffix is a name; anything with a folder or a suffix is a path.
@@ -94,9 +100,32 @@ def resolve(model: str | Path, *, rotor_inertia: bool = False) -> SerialChain:
     return load(path, rotor_inertia=rotor_inertia)
 
 
-def _with_rotors(chain: SerialChain, wanted: bool) -> SerialChain:
+def serial_chain(model: SerialChain | SixUPRU, purpose: str) -> SerialChain:
+    """Return the model if it is a serial chain.
+
+    Raises
+    ------
+    ModelError
+        It is none (code ``serial-chain-needed``); the message names the purpose, such as "URDF".
+    """
+    if isinstance(model, SerialChain):
+        return model
+    raise ModelError(
+        f"{model.name} is a parallel robot; {purpose} is for serial chains only", code="serial-chain-needed"
+    )
+
+
+def _with_rotors(model: SerialChain | SixUPRU, wanted: bool) -> SerialChain | SixUPRU:
+    if isinstance(model, SixUPRU):
+        if wanted:
+            raise ModelError(
+                f"{model.name}: the model of a parallel robot ends at its force sensors and has no rotor inertias; "
+                "leave them out",
+                code="rotor-inertia-foreign",
+            )
+        return model
     if not wanted:
-        return chain.with_rotor_inertia(None)
-    if chain.rotor_inertia is None:
-        return chain.with_rotor_inertia(np.zeros(chain.n_joints))
-    return chain
+        return model.with_rotor_inertia(None)
+    if model.rotor_inertia is None:
+        return model.with_rotor_inertia(np.zeros(model.n_joints))
+    return model

@@ -1,4 +1,7 @@
-"""This project's own model files: TOML with joint tables in one of three conventions.
+"""This project's own model files: TOML.
+
+``kind = "six-upru"`` is a parallel robot, see ``core.models.upru_file``. ``kind = "serial-chain"``, which may be
+left out, is a serial chain with joint tables in one of three conventions:
 
 ``convention = "urdf"``   each joint has ``origin = { xyz, rpy }`` in the previous link frame and an ``axis``;
                           link frame j is joint frame j.
@@ -16,8 +19,6 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,80 +27,22 @@ from core.errors import ModelError
 from core.models.chain import JOINT_TYPES, STANDARD_GRAVITY, SerialChain
 from core.models.frames import inertial_from_com, moved_inertial, pose_from_xyz_rpy, screw_x, screw_z
 from core.models.limits import JointLimits
+from core.models.six_upru import SixUPRU
+from core.models.tables import Table, all_or_none
+from core.models.upru_file import read_six_upru
 
 Array = NDArray[np.float64]
 
 FORMAT = "dynid-model"
 VERSION = 1
+SERIAL, SIX_UPRU = KINDS = ("serial-chain", "six-upru")
 CONVENTIONS = ("urdf", "dh", "mdh")
 _Z = (0.0, 0.0, 1.0)
 _ZERO = (0.0, 0.0, 0.0)
 
 
-class _Table:
-    """A TOML table that knows where it stands, and which of its keys nobody has asked for."""
-
-    def __init__(self, values: Mapping[str, Any], source: str, where: str) -> None:
-        self.values = values
-        self.source = source
-        self.where = where
-        self.known: set[str] = set()
-
-    def error(self, problem: str, key: str | None = None) -> ModelError:
-        element = ".".join(part for part in (self.where, key) if part)
-        place = f"{self.source}: {element}" if element else self.source
-        return ModelError(f"{place}: {problem}", path=self.source, element=element)
-
-    def get(self, key: str) -> Any:
-        self.known.add(key)
-        return self.values.get(key)
-
-    def text(self, key: str, *, among: Sequence[str] = (), default: str | None = None) -> str:
-        value = self.get(key)
-        if value is None and default is not None:
-            return default
-        if not isinstance(value, str) or not value:
-            raise self.error("a text is missing", key)
-        if among and value not in among:
-            raise self.error(f"{value!r} is none of {', '.join(among)}", key)
-        return value
-
-    def number(self, key: str, *, default: float | None = None) -> float:
-        value = self.get(key)
-        if value is None and default is not None:
-            return default
-        return self._finite(value, key)
-
-    def vector(self, key: str, size: int, *, default: Sequence[float] | None = None) -> Array:
-        value = self.get(key)
-        if value is None and default is not None:
-            return np.array(default, dtype=np.float64)
-        if not isinstance(value, list) or len(value) != size:
-            raise self.error(f"needs {size} numbers", key)
-        return np.array([self._finite(number, key) for number in value])
-
-    def _finite(self, value: object, key: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            problem = "a number is missing" if value is None else f"{value!r} is not a finite number"
-            raise self.error(problem, key)
-        return float(value)
-
-    def table(self, key: str) -> _Table | None:
-        value = self.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            raise self.error("is not a table", key)
-        return _Table(value, self.source, f"{self.where}.{key}" if self.where else key)
-
-    def finish(self) -> None:
-        unknown = sorted(set(self.values) - self.known)
-        if unknown:
-            raise self.error(f"unknown key {unknown[0]!r}; there are {', '.join(sorted(self.known))}")
-
-
-def parse_model_file(text: bytes, source: str) -> SerialChain:
-    """Return the chain that a model file describes; ``source`` is its path, for messages.
+def parse_model_file(text: bytes, source: str) -> SerialChain | SixUPRU:
+    """Return the robot that a model file describes; ``source`` is its path, for messages.
 
     Raises
     ------
@@ -111,9 +54,15 @@ def parse_model_file(text: bytes, source: str) -> SerialChain:
         values = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ModelError(f"{source}: neither URDF nor TOML: {error}", path=source) from error
-    file = _Table(values, source, "")
+    file = Table(values, source, "")
     if file.get("format") != FORMAT or file.get("version") != VERSION:
         raise file.error(f'is no model file; it should begin with format = "{FORMAT}", version = {VERSION}')
+    if file.text("kind", among=KINDS, default=SERIAL) == SIX_UPRU:
+        return read_six_upru(file)
+    return _read_serial_chain(file)
+
+
+def _read_serial_chain(file: Table) -> SerialChain:
     convention = file.text("convention", among=CONVENTIONS)
     joints = _joints(file)
     gravity = file.vector("gravity", 3, default=STANDARD_GRAVITY)
@@ -135,9 +84,9 @@ def parse_model_file(text: bytes, source: str) -> SerialChain:
         axis=np.array(axes),
         inertial_parameters=np.array(inertials),
         limits=_limits(joints),
-        rotor_inertia=_all_or_none(joints, "rotor_inertia"),
+        rotor_inertia=all_or_none([joint for joint, _ in joints], "rotor_inertia"),
         gravity=gravity,
-        drive_gains=_all_or_none(joints, "drive_gain"),
+        drive_gains=all_or_none([joint for joint, _ in joints], "drive_gain"),
         tool=before @ _pose(file.table("tool")),
     )
     for joint, _ in joints:
@@ -146,15 +95,11 @@ def parse_model_file(text: bytes, source: str) -> SerialChain:
     return chain
 
 
-def _joints(file: _Table) -> list[tuple[_Table, str]]:
-    tables = file.get("joints")
-    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
-        raise file.error("needs at least one [[joints]] table", "joints")
-    joints = [_Table(table, file.source, f"joints[{j}]") for j, table in enumerate(tables, start=1)]
-    return [(joint, joint.text("type", among=JOINT_TYPES, default="revolute")) for joint in joints]
+def _joints(file: Table) -> list[tuple[Table, str]]:
+    return [(joint, joint.text("type", among=JOINT_TYPES, default="revolute")) for joint in file.tables("joints")]
 
 
-def _geometry(joint: _Table, kind: str, convention: str) -> tuple[Array, Array, Array]:
+def _geometry(joint: Table, kind: str, convention: str) -> tuple[Array, Array, Array]:
     """Return the joint frame after what went before, the axis in it, and the link frame in it."""
     if convention == "urdf":
         axis = joint.vector("axis", 3, default=_Z)
@@ -174,7 +119,7 @@ def _geometry(joint: _Table, kind: str, convention: str) -> tuple[Array, Array, 
     return step @ turn, np.array(_Z), np.eye(4)
 
 
-def _pose(table: _Table | None) -> Array:
+def _pose(table: Table | None) -> Array:
     if table is None:
         return np.eye(4)
     result = pose_from_xyz_rpy(table.vector("xyz", 3, default=_ZERO), table.vector("rpy", 3, default=_ZERO))
@@ -182,7 +127,7 @@ def _pose(table: _Table | None) -> Array:
     return result
 
 
-def _inertial(joint: _Table) -> Array:
+def _inertial(joint: Table) -> Array:
     """Return the link's inertial parameters in its own frame; zeros where the file gives none."""
     table = joint.table("inertial")
     if table is None:
@@ -190,19 +135,12 @@ def _inertial(joint: _Table) -> Array:
     mass, com = table.number("mass"), table.vector("com", 3)
     if mass < 0:
         raise table.error("is negative", "mass")
-    inertia = table.table("inertia")
-    tensor = np.zeros((3, 3))
-    if inertia is not None:
-        for row, column in ("xx", "yy", "zz", "xy", "xz", "yz"):
-            i, j = "xyz".index(row), "xyz".index(column)
-            default = 0.0 if i != j else None
-            tensor[i, j] = tensor[j, i] = inertia.number(row + column, default=default)
-        inertia.finish()
+    tensor = table.tensor("inertia")
     table.finish()
-    return inertial_from_com(mass, com, tensor)
+    return inertial_from_com(mass, com, np.zeros((3, 3)) if tensor is None else tensor)
 
 
-def _limits(joints: list[tuple[_Table, str]]) -> JointLimits:
+def _limits(joints: list[tuple[Table, str]]) -> JointLimits:
     """Return the limits; whatever the file leaves out is unlimited."""
     rows = []
     for joint, _ in joints:
@@ -210,25 +148,7 @@ def _limits(joints: list[tuple[_Table, str]]) -> JointLimits:
         if table is None:
             rows.append([-math.inf, *[math.inf] * 5])
             continue
-        lower, upper = table.vector("position", 2) if "position" in table.values else (-math.inf, math.inf)
-        if lower > upper:
-            raise table.error(f"the lower limit, {lower:g}, is above the upper one, {upper:g}", "position")
-        others = ("velocity", "acceleration", "jerk", "torque")
-        sizes = [table.number(key, default=math.inf) for key in others]
-        for key, size in zip(others, sizes, strict=True):
-            if size < 0:
-                raise table.error("is negative", key)
-        rows.append([lower, upper, *sizes])
-        table.known.add("position")
+        sizes = [table.bound(key) for key in ("velocity", "acceleration", "jerk", "torque")]
+        rows.append([*table.bounds("position"), *sizes])
         table.finish()
     return JointLimits(*np.array(rows, dtype=np.float64).T)
-
-
-def _all_or_none(joints: list[tuple[_Table, str]], key: str) -> Array | None:
-    given = [joint.get(key) is not None for joint, _ in joints]
-    if not any(given):
-        return None
-    if not all(given):
-        missing, _ = joints[given.index(False)]
-        raise missing.error("is missing, though other joints have it; give it for all or for none", key)
-    return np.array([joint.number(key) for joint, _ in joints])

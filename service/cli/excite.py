@@ -67,9 +67,9 @@ def excite(
 
     from core.excitation.design import DesignSettings, design
     from core.excitation.limits import read_limits
-    from core.models import resolve
+    from core.models import resolve, serial_chain
 
-    chain = resolve(model, rotor_inertia=rotor_inertia)
+    chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "the design of an excitation")
     bounds = read_limits(limits, chain)
     settings = DesignSettings(
         family=family,

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.excitation import catalogue
-from core.models import catalogue as model_catalogue
-from drivers.virtual.plant_parameters import perturbed_plant
+from drivers.virtual.plant_parameters import controller_model, perturbed_plant
 from drivers.virtual.truth import truth_torque
 
 Array = NDArray[np.float64]
@@ -30,7 +29,7 @@ class TruthComparison:
 def compare(table: Array, cycle_time: float, seed: int) -> TruthComparison:
     """Compare ``table`` (N, n) in N·m with the truth along the second motion, sampled every ``cycle_time`` s."""
     samples = catalogue("ur10e_validation").sample(cycle_time)
-    plant = perturbed_plant(model_catalogue("ur10e"), seed)
+    plant = perturbed_plant(controller_model(), seed)
     truth = truth_torque(plant, samples.q, samples.qd, samples.qdd)
     error = np.sqrt(np.mean((table - truth) ** 2, axis=0))
     size = np.sqrt(np.mean(truth**2, axis=0))

@@ -52,9 +52,9 @@ def design_motion(
     """
     from core.excitation import trajectory_from_definition
     from core.excitation.design import DesignSettings, design
-    from core.models import resolve
+    from core.models import resolve, serial_chain
 
-    chain = resolve(model, rotor_inertia=rotor_inertia)
+    chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "the design of an excitation")
     wanted = DesignSettings(**settings)
 
     def report(progress: Progress) -> None:

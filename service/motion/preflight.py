@@ -84,9 +84,9 @@ def prepare_motion(
     import numpy as np  # noqa: PLC0415 - the web process imports this module to name its function
 
     from core.excitation import Workspace, check_motion, trajectory_from_definition  # noqa: PLC0415
-    from core.models import resolve  # noqa: PLC0415
+    from core.models import resolve, serial_chain  # noqa: PLC0415
 
-    chain = resolve(model)
+    chain = serial_chain(resolve(model), "the check before a motion")
     channel.report(0.2, "sampling")
     samples = trajectory_from_definition(definition).sample(period)
     if samples.n_joints != n_joints:

@@ -1,0 +1,394 @@
+"""The 6-UPRU parallel robot: a platform on six legs, each with a universal joint at both ends, a sliding and a
+revolute joint between, and a force sensor; its kinematics and dynamics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.dynamics import upru_dynamics, upru_kinematics
+from core.dynamics.upru_kinematics import ParallelArrays, make_workspace
+from core.errors import InputError, KinematicsError, ModelError
+from core.models import upru_geometry as geometry
+from core.models.arguments import shaped, state_arrays
+from core.models.chain import STANDARD_GRAVITY
+from core.models.frozen_arrays import freeze
+from core.models.limits import JointLimits
+from core.models.robot import Robot
+from core.models.upru_parameters import BASE_COLUMNS, PARAMETER_NAMES, base_projection, loaded_parameters
+
+Array = NDArray[np.float64]
+
+COORDINATE_NAMES = ("x", "y", "z", "alpha", "beta", "gamma")
+_UNIT = 1e-6  # deviation of an axis from length 1 that is rounding
+_DEGENERATE = 1e6  # condition number of the home pose's Jacobian
+DOCUMENT_KIND = "six-upru"
+_DOCUMENT_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class SixUPRU(Robot):
+    """A 6-UPRU parallel robot.
+
+    {B} is the base frame, {p} the platform's. The generalised coordinates q = x y z alpha beta gamma are the
+    platform's pose: its origin in {B} (m) and Euler angles (rad), R = Rz(alpha) Ry(beta) Rx(gamma) from {p} to
+    {B}; qd and qdd are their time derivatives. The actuated joints are the legs. Forces are the axial forces
+    that the sensors carry, N, compression positive: a leg that carries the platform shows a positive one.
+
+    Attributes
+    ----------
+    name, joint_names : for people and messages; one name per leg.
+    base_joints, platform_joints : (6, 3) m, centres of the universal joints, in {B} and in {p}.
+    base_axes, platform_axes : (6, 3) unit vectors: the axis of the lower universal joint that is fixed to the
+        base, in {B}, and of the upper one that is fixed to the platform, in {p}; signs are of no account.
+    parameters : (29,) standard parameters, see ``core.models.upru_parameters``.
+    home : (6,) the pose from which others are searched and joint angles are counted.
+    limits : JointLimits of the legs: length m, speed m/s, acceleration, jerk, and force N as ``torque``.
+    joint_angle_limit : rad, largest angle of a universal joint to either side of its home position.
+    condition_limit : largest condition number of the scaled Jacobian.
+    gravity : (3,) m/s² in {B}.
+    drive_gains : (6,) N/A, or None where unknown.
+
+    Raises
+    ------
+    ModelError
+        A shape is wrong, a value not finite, an axis not of length 1, or the home pose singular.
+    """
+
+    name: str
+    joint_names: tuple[str, ...]
+    base_joints: Array
+    platform_joints: Array
+    base_axes: Array
+    platform_axes: Array
+    parameters: Array
+    home: Array
+    limits: JointLimits
+    joint_angle_limit: float = float("inf")
+    condition_limit: float = float("inf")
+    gravity: Array = field(default_factory=lambda: np.array(STANDARD_GRAVITY))
+    drive_gains: Array | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "joint_names", tuple(self.joint_names))
+        if len(self.joint_names) != 6:
+            raise ModelError(f"{self.name}: a 6-UPRU robot has 6 legs, not {len(self.joint_names)}")
+        self._check_joint_names()
+        for name in ("base_joints", "platform_joints", "base_axes", "platform_axes"):
+            freeze(self, name, (6, 3))
+        for name, size in (("parameters", 29), ("home", 6), ("gravity", 3)):
+            freeze(self, name, (size,))
+        if self.drive_gains is not None:
+            freeze(self, "drive_gains", (6,))
+        if self.limits.velocity.shape != (6,):
+            raise ModelError(f"{self.name}: limits are for {self.limits.velocity.size} legs, not 6")
+        for name, least in (("joint_angle_limit", 0.0), ("condition_limit", 1.0)):
+            if not getattr(self, name) > least:
+                raise ModelError(f"{self.name}: {name} is {getattr(self, name):g}, it must be above {least:g}")
+        self._check_drive_gains()
+        self._check_axes()
+        self._check_home()
+
+    def _check_axes(self) -> None:
+        for name in ("base_axes", "platform_axes"):
+            axes = getattr(self, name)
+            length = np.linalg.norm(axes, axis=1)
+            off = np.abs(length - 1.0)
+            if off.max() > _UNIT:
+                leg = int(np.argmax(off))
+                raise ModelError(
+                    f"{self.name}: the axis of leg {self.joint_names[leg]!r} in {name} has length {length[leg]:.9g}, "
+                    "not 1; give unit vectors",
+                    joint=self.joint_names[leg],
+                )
+            if off.max() > 1e-12:  # dividing a unit vector again would change its last digits
+                object.__setattr__(self, name, axes / length[:, None])
+                freeze(self, name, (6, 3))
+
+    def _check_home(self) -> None:
+        try:
+            condition = float(self.jacobian_condition(self.home)[0])
+        except KinematicsError as error:
+            detail = f"{error.detail}: the geometry or the home pose is wrong"
+            raise ModelError(detail, code="geometry-singular") from error
+        if not condition < _DEGENERATE:
+            raise ModelError(
+                f"{self.name}: legs cannot hold the platform in its home pose, the Jacobian's condition number is "
+                f"{condition:.3g}; the joint centres or the home pose are wrong",
+                code="geometry-singular",
+            )
+
+    # --- parameters -----------------------------------------------------------------------------------
+
+    @property
+    def joint_types(self) -> tuple[str, ...]:
+        return ("prismatic",) * 6
+
+    @property
+    def n_parameters(self) -> int:
+        return 29
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return PARAMETER_NAMES
+
+    @property
+    def base_parameter_names(self) -> tuple[str, ...]:
+        """Names (17,) of the parameters that base parameters are built around."""
+        return tuple(PARAMETER_NAMES[column] for column in BASE_COLUMNS)
+
+    @cached_property
+    def base_projection(self) -> Array:
+        """K (17, 29): base parameters are ``K @ parameters``."""
+        return base_projection(self.platform_joints)
+
+    @property
+    def base_parameters(self) -> Array:
+        """Base parameters (17,): what forces can tell of ``parameters``."""
+        return np.asarray(self.base_projection @ self.parameters)
+
+    def with_parameters(self, parameters: ArrayLike) -> Self:
+        """Return the same robot with other standard parameters (29,)."""
+        return replace(self, parameters=shaped(parameters, "parameters", (29,)))
+
+    def _with_body(self, mass: float, com: Array, inertia: Array) -> Self:
+        return replace(self, parameters=loaded_parameters(self.parameters, mass, com, inertia))
+
+    # --- kinematics -----------------------------------------------------------------------------------
+
+    @cached_property
+    def size(self) -> float:
+        """Root mean square distance (m) of the platform's joint centres from its origin."""
+        return float(np.sqrt(np.mean(np.sum(self.platform_joints**2, axis=1))))
+
+    @cached_property
+    def arrays(self) -> ParallelArrays:
+        """The robot as kernels take it; treat as read-only."""
+        return ParallelArrays(
+            base_joints=self.base_joints.copy(),
+            platform_joints=self.platform_joints.copy(),
+            base_axes=self.base_axes.copy(),
+            platform_axes=self.platform_axes.copy(),
+            parameters=self.parameters.copy(),
+            gravity=self.gravity.copy(),
+            size=self.size,
+        )
+
+    def leg_lengths(self, q: ArrayLike) -> Array:
+        """Return the lengths (N, 6) in m of the legs, joint centre to joint centre, for poses q (N, 6)."""
+        return self._legs(q)[..., 15]
+
+    def leg_rates(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Return the speeds (N, 6) in m/s of the legs for q, qd (N, 6)."""
+        return self._legs(q, qd)[..., 16]
+
+    def leg_accelerations(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """Return the accelerations (N, 6) in m/s² of the legs for q, qd, qdd (N, 6)."""
+        return self._legs(q, qd, qdd)[..., 17]
+
+    def joint_motion(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return the motion of the actuated joints: lengths, speeds, accelerations, each (N, 6), of the legs."""
+        legs = self._legs(q, qd, qdd)
+        return legs[..., 15], legs[..., 16], legs[..., 17]
+
+    def from_joints(
+        self, lengths: ArrayLike, rates: ArrayLike, accelerations: ArrayLike, start: ArrayLike | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Return q, qd, qdd (N, 6) of the platform from its legs' motion, each (N, 6), successive in time.
+
+        Exact: with J the Jacobian and V the platform's twist, J V = l' and J V' = l'' - J' V. Poses are searched
+        from ``start`` (6,), by default ``home``, then each from the one before.
+
+        Raises
+        ------
+        KinematicsError
+            As ``forward_kinematics`` does.
+        """
+        legs, ld, ldd = state_arrays(self.name, 6, lengths=lengths, rates=rates, accelerations=accelerations)
+        q = self.forward_kinematics(legs, start, successive=True)
+        jacobian = self.jacobian(q)
+        qd = geometry.coordinate_rates(q, _solve(jacobian, ld))
+        from_rates = self.leg_accelerations(q, qd, np.zeros_like(q))
+        return q, qd, geometry.coordinate_rates(q, _solve(jacobian, ldd - from_rates))
+
+    def forward_kinematics(
+        self, lengths: ArrayLike, start: ArrayLike | None = None, *, successive: bool = False
+    ) -> Array:
+        """Return the poses (N, 6) at which the legs have the given lengths (N, 6), m.
+
+        Newton's method, to rounding. Six lengths allow up to forty poses; the one near ``start`` is found.
+
+        Parameters
+        ----------
+        start : (6,) or (N, 6) first guesses; ``home`` by default.
+        successive : the samples follow each other in time: each but the first starts from the one before.
+
+        Raises
+        ------
+        KinematicsError
+            No pose was found, or the search met a singular one; the context names the sample, from 1.
+        """
+        (legs,) = state_arrays(self.name, 6, lengths=lengths)
+        guess = self.home if start is None else np.asarray(start, dtype=np.float64)
+        if guess.shape not in ((6,), legs.shape):
+            raise InputError(f"{self.name}: start has shape {guess.shape}, expected (6,) or {legs.shape}")
+        q = np.empty_like(legs)
+        starts = np.array(np.broadcast_to(guess, legs.shape))
+        self._check(upru_kinematics.poses(self.arrays, legs, starts, successive, make_workspace(), q), legs)
+        return q
+
+    def jacobian(self, q: ArrayLike) -> Array:
+        """Return J (N, 6, 6) for poses q (N, 6): leg rates = J [v, omega], the platform's twist in {B}."""
+        return geometry.jacobian(self._legs(q))
+
+    def jacobian_condition(self, q: ArrayLike) -> Array:
+        """Return the condition number (N,) of the Jacobian with its angular columns divided by ``size``.
+
+        The division makes all entries pure numbers, so that the result does not depend on the unit of length.
+        """
+        scaled = self.jacobian(q)
+        scaled[..., 3:] /= self.size
+        return np.asarray(np.linalg.cond(scaled))
+
+    def joint_angles(self, q: ArrayLike) -> Array:
+        """Return the angles (N, 6, 2, 2) in rad of the universal joints, zero at ``home``, for poses q (N, 6).
+
+        Second index: leg. Third: lower, upper joint. Last: about the axis fixed to base or platform, and about
+        the one fixed to the leg. Lower joints turn the leg against the base, upper joints the platform against
+        the leg: the angles of which equations (12) and (17) of the source contain the rates.
+        """
+        (poses,) = state_arrays(self.name, 6, q=q)
+        lower, upper = self._directions(poses)
+        lower_home, upper_home = self._directions(self.home[None])
+        below = geometry.turned(self.base_axes, lower_home, lower)
+        above = -geometry.turned(self.platform_axes, upper_home, upper)
+        return np.stack([below, above], axis=2)
+
+    def _directions(self, q: Array) -> tuple[Array, Array]:
+        """Return the legs' directions (N, 6, 3) in {B} and in {p}."""
+        n = self._legs(q)[..., 3:6]
+        return n, n @ geometry.rotations(q)
+
+    def leg_angular_velocity(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
+        """Return the angular velocities (N, 6, 3) in {B}, rad/s, of L2 to L4, and of L1, for q, qd (N, 6)."""
+        legs = self._legs(q, qd)
+        n = legs[..., 3:6]
+        across = np.cross(n, legs[..., 6:9])
+        return across + legs[..., 18:19] * n, across + legs[..., 20:21] * n
+
+    def _legs(self, q: ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:
+        """Return the numbers (N, 6, LEG) that kernels keep per leg; rates and accelerations zero by default."""
+        given = {"q": q, "qd": qd, "qdd": qdd}
+        signals = state_arrays(self.name, 6, **{name: value for name, value in given.items() if value is not None})
+        position, rate, acceleration = signals + [np.zeros_like(signals[0])] * (3 - len(signals))
+        out = np.empty((len(position), 6, upru_kinematics.LEG))
+        fault = upru_kinematics.leg_states(self.arrays, position, rate, acceleration, make_workspace(), out)
+        self._check(fault, position)
+        return out
+
+    # --- dynamics -------------------------------------------------------------------------------------
+
+    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None = None) -> Array:
+        """Return the sensor forces (N, 6) in N, without friction, for q, qd, qdd (N, 6); (6,) counts as N = 1.
+
+        wrench (N, 6) or (6,) acts on the platform from outside: force, and moment about its origin, in {B}.
+
+        Raises
+        ------
+        InputError
+            A shape is wrong.
+        KinematicsError
+            A pose is singular; the context names the sample, from 1.
+        """
+        return self._forces(q, qd, qdd, wrench)[0]
+
+    def motor_force(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None = None) -> Array:
+        """Return the forces (N, 6) that the drives exert on the push rods: those at the sensors and the rods' own.
+
+        Arguments as in ``inverse_dynamics``.
+        """
+        return self._forces(q, qd, qdd, wrench)[1]
+
+    def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """Return K (N, 6, 29) with ``K @ parameters == inverse_dynamics`` without an external wrench."""
+        return self._columns(upru_dynamics.SOURCE, q, qd, qdd)
+
+    def base_regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """Return K_b (N, 6, 17) with ``K_b @ base_parameters == inverse_dynamics``."""
+        return self._columns(upru_dynamics.SOURCE[np.array(BASE_COLUMNS)], q, qd, qdd)
+
+    def external_wrench(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, force: ArrayLike) -> Array:
+        """Return the wrench (N, 6) on the platform, as in ``inverse_dynamics``, that explains sensor forces (N, 6)."""
+        model = self.inverse_dynamics(q, qd, qdd)
+        _, measured = state_arrays(self.name, 6, q=q, force=force)
+        return np.asarray(np.einsum("kij,ki->kj", self.jacobian(q), model - measured))
+
+    def _forces(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None) -> tuple[Array, Array]:
+        position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)
+        outside = np.zeros(6) if wrench is None else np.asarray(wrench, dtype=np.float64)
+        if outside.shape not in ((6,), position.shape):
+            raise InputError(f"{self.name}: wrench has shape {outside.shape}, expected (6,) or {position.shape}")
+        outside = np.array(np.broadcast_to(outside, position.shape))
+        sensor, motor = np.empty_like(position), np.empty_like(position)
+        fault = upru_dynamics.inverse_dynamics(
+            self.arrays, position, rate, acceleration, outside, make_workspace(), sensor, motor
+        )
+        self._check(fault, position)
+        return sensor, motor
+
+    def _columns(self, source: NDArray[np.int64], q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)
+        out = np.empty((len(position), 6, source.size))
+        fault = upru_dynamics.regressor(self.arrays, position, rate, acceleration, source, make_workspace(), out)
+        self._check(fault, position)
+        return out
+
+    def _check(self, fault: tuple[int, int], states: Array) -> None:
+        geometry.check_fault(self.name, self.joint_names, fault, states)
+
+    # --- storage --------------------------------------------------------------------------------------
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the whole robot as JSON-serialisable data; ``from_document`` gives the same robot back."""
+        document: dict[str, Any] = {"kind": DOCUMENT_KIND, "version": _DOCUMENT_VERSION}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            document[item.name] = value.tolist() if isinstance(value, np.ndarray) else value
+        document["joint_names"] = list(self.joint_names)
+        document["limits"] = self.limits.to_document()
+        for name in ("joint_angle_limit", "condition_limit"):
+            document[name] = document[name] if np.isfinite(document[name]) else None
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the robot that ``to_document`` described.
+
+        Raises
+        ------
+        ModelError
+            The document is of another kind or version, or incomplete.
+        """
+        if document.get("kind") != DOCUMENT_KIND or document.get("version") != _DOCUMENT_VERSION:
+            raise ModelError(
+                f"not a {DOCUMENT_KIND} document of version {_DOCUMENT_VERSION}: "
+                f"kind {document.get('kind')!r}, version {document.get('version')!r}"
+            )
+        values = {key: value for key, value in document.items() if key not in ("kind", "version")}
+        try:
+            values["limits"] = JointLimits.from_document(values["limits"])
+            for name in ("joint_angle_limit", "condition_limit"):
+                values[name] = np.inf if values[name] is None else values[name]
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"incomplete or foreign {DOCUMENT_KIND} document: {error}") from error
+
+
+def _solve(jacobian: Array, legs: Array) -> Array:
+    """Return the twists, or their derivatives, (N, 6) of the platform for leg values (N, 6)."""
+    return np.asarray(np.linalg.solve(jacobian, legs[..., None])[..., 0])

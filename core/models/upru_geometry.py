@@ -1,0 +1,94 @@
+"""Geometry of a 6-UPRU robot on arrays of many poses; what it says when a pose has no answer."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.dynamics import upru_kinematics as kinematics
+from core.errors import InputError, KinematicsError
+
+Array = NDArray[np.float64]
+
+
+def rotations(q: Array) -> Array:
+    """Return R (N, 3, 3) from {p} to {B} of poses q (N, 6): Rz(alpha) Ry(beta) Rx(gamma)."""
+    (sa, sb, sc), (ca, cb, cc) = np.sin(q[:, 3:]).T, np.cos(q[:, 3:]).T
+    rows = (
+        (ca * cb, ca * sb * sc - sa * cc, ca * sb * cc + sa * sc),
+        (sa * cb, sa * sb * sc + ca * cc, sa * sb * cc - ca * sc),
+        (-sb, cb * sc, cb * cc),
+    )
+    return np.array(rows).transpose(2, 0, 1)
+
+
+def jacobian(legs: Array) -> Array:
+    """Return J (N, 6, 6), rows [n, e x n], of legs (N, 6, LEG)."""
+    n = legs[..., 3:6]
+    return np.concatenate([n, np.cross(legs[..., :3], n)], axis=-1)
+
+
+def coordinate_rates(q: Array, twist: Array) -> Array:
+    """Return time derivatives (N, 6) of the coordinates that make twists (N, 6) [v, omega] at poses q (N, 6)."""
+    alpha, beta = q[:, 3], q[:, 4]
+    sine, cosine = np.sin(alpha), np.cos(alpha)
+    x, y, z = twist[:, 3:].T
+    gamma_rate = (cosine * x + sine * y) / np.cos(beta)
+    angles = [z + np.sin(beta) * gamma_rate, cosine * y - sine * x, gamma_rate]
+    return np.column_stack([twist[:, :3], *angles])
+
+
+def turned(axes: Array, before: Array, now: Array) -> Array:
+    """Return the angles (..., 2) by which universal joints turned, rad.
+
+    axes (..., 3) are first axes; before, now (..., 3) directions of the leg in the same frame. The first angle
+    is about the first axis, the second about the axis x direction.
+    """
+    along, along_before = np.sum(now * axes, axis=-1), np.sum(before * axes, axis=-1)
+    flat, flat_before = now - along[..., None] * axes, before - along_before[..., None] * axes
+    sine = np.sum(np.cross(flat_before, flat) * axes, axis=-1)
+    first = np.arctan2(sine, np.sum(flat_before * flat, axis=-1))
+    return np.stack([first, np.arcsin(along_before) - np.arcsin(along)], axis=-1)
+
+
+def check_fault(robot: str, legs: tuple[str, ...], fault: tuple[int, int], states: Array) -> None:
+    """Raise what a kernel's (sample, fault) says about states (N, 6).
+
+    Raises
+    ------
+    InputError
+        The sample holds numbers that are not finite.
+    KinematicsError
+        The pose is singular or was not found.
+    """
+    sample, kind = fault
+    if kind == kinematics.NO_FAULT:
+        return
+    place = f"{robot}: sample {sample + 1}"
+    if not np.all(np.isfinite(states[sample])):
+        raise InputError(f"{place} is not finite: {states[sample].tolist()}", sample=sample + 1)
+    problem, code = _explain(kind, legs)
+    raise KinematicsError(f"{place}: {problem}", code=code, sample=sample + 1)
+
+
+def _explain(kind: int, legs: tuple[str, ...]) -> tuple[str, str]:
+    if kind == kinematics.NOT_CONVERGED:
+        return (
+            "no pose with these leg lengths was found; they are impossible or too far from the start",
+            "pose-not-found",
+        )
+    if kind == kinematics.SINGULAR_JACOBIAN:
+        return "the pose is singular, the legs do not hold the platform", "pose-singular"
+    if kind == kinematics.SINGULAR_ANGLES:
+        return "beta is a right angle, where alpha and gamma cannot be told apart", "pose-singular"
+    if kind >= kinematics.NO_LENGTH:
+        return f"leg {legs[kind - kinematics.NO_LENGTH]!r} has no length", "pose-singular"
+    if kind >= kinematics.PLATFORM_AXIS:
+        where, leg = "platform", legs[kind - kinematics.PLATFORM_AXIS]
+    else:
+        where, leg = "base", legs[kind - kinematics.BASE_AXIS]
+    return (
+        f"leg {leg!r} is parallel to the axis of its universal joint that is fixed to the {where}, so its turning "
+        "about itself is not determined",
+        "pose-singular",
+    )
