@@ -18,7 +18,7 @@ POLL_SECONDS = 0.1
 """How often progress is read: a stat of a file in memory."""
 
 GRACE_SECONDS = 3.0
-"""How long a computation that was asked to end may take to notice, before its worker is killed."""
+"""How long a computation that was asked to end may take to do so, before its worker is killed."""
 
 OnProgress = Callable[[float, str], None]
 
@@ -35,17 +35,20 @@ async def compute(
     *,
     stop: StopSignal,
     on_progress: OnProgress,
+    grace: float = GRACE_SECONDS,
 ) -> Any:
     """Run ``task(channel, **arguments)`` in a worker and return its result.
 
     Parameters
     ----------
     folder : of this computation alone; made here and removed in the end.
+    grace : s that it may take to end once the job was asked to stop.
 
     Raises
     ------
     JobStoppedError
-        The job was asked to stop; the computation is over by then.
+        The job was asked to stop and the task has returned nothing; it is over by then. What a task does return
+        within ``grace`` is not thrown away: whoever computes looks at the signal afterwards.
     WorkerLostError
         Its worker process ended.
     Exception
@@ -61,8 +64,9 @@ async def compute(
             await asyncio.wait({done, stopping}, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             _pass_on(folder / PROGRESS_FILE, on_progress)
             if stopping.done() and not done.done():
-                await _end(executor, future, done, folder)
-                stop.raise_if_requested()
+                await _end(executor, future, done, folder, grace)
+                if not _has_result(done):
+                    stop.raise_if_requested()
         return done.result()
     except TaskStoppedError:
         stop.raise_if_requested()
@@ -77,17 +81,20 @@ async def compute(
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-async def _end(executor: Executor, future: Future[Any], done: asyncio.Future[Any], folder: Path) -> None:
+async def _end(executor: Executor, future: Future[Any], done: asyncio.Future[Any], folder: Path, grace: float) -> None:
     """End the computation: take it back if it waits, else ask it, else kill its worker."""
     if future.cancel():
         return
     (folder / CANCEL_FILE).touch()
-    await asyncio.wait({done}, timeout=GRACE_SECONDS)
+    await asyncio.wait({done}, timeout=grace)
     if not done.done() and isinstance(executor, WorkerPool):
         executor.kill(future)
     await asyncio.wait({done}, timeout=GRACE_SECONDS)
-    if done.done() and not done.cancelled():
-        done.exception()  # whatever it was, the job ends because it was asked to
+
+
+def _has_result(done: asyncio.Future[Any]) -> bool:
+    """Whether it has ended well; whatever else has happened to it, the job ends because it was asked to."""
+    return done.done() and not done.cancelled() and done.exception() is None
 
 
 def _pass_on(file: Path, on_progress: OnProgress) -> None:

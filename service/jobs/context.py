@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from core.errors import DynidError
 from service.devices import DeviceSupervisor
+from service.jobs.compute import GRACE_SECONDS
 from service.jobs.live import LiveJob, StopCause, StopSignal
 from service.jobs.models import JobKind
 from service.jobs.worker import Task
@@ -25,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 RequestT = TypeVar("RequestT", bound=BaseModel)
 
-Compute = Callable[[Path, Task, dict[str, Any], StopSignal, Callable[[float, str], None]], Awaitable[Any]]
+Compute = Callable[[Path, Task, dict[str, Any], StopSignal, Callable[[float, str], None], float], Awaitable[Any]]
 
 
 class JobFailedError(DynidError):
@@ -135,10 +136,13 @@ class JobContext:
         progress = self._before(self.job.phase) + share * min(max(fraction, 0.0), 1.0)
         self.job.set(progress=min(progress, 1.0), message=message)
 
-    async def compute(self, task: Task, **arguments: Any) -> Any:
-        """Run ``task(channel, **arguments)`` in a worker process; its progress is that of the phase."""
+    async def compute(self, task: Task, *, grace: float = GRACE_SECONDS, **arguments: Any) -> Any:
+        """Run ``task(channel, **arguments)`` in a worker process; its progress is that of the phase.
+
+        ``grace`` (s) is how long it may take to end once the job was asked to stop; see ``service.jobs.compute``.
+        """
         folder = self.folder / f"compute-{next(self._computations)}"
-        return await self._compute(folder, task, arguments, self.job.stop, self.report)
+        return await self._compute(folder, task, arguments, self.job.stop, self.report, grace)
 
     async def read(self, function: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call ``function(session, ...)`` in a view of the database, in a thread."""

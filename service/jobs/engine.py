@@ -336,9 +336,10 @@ class JobEngine:
                 self._workers.release()
 
     async def _compute(
-        self, folder: Path, task: Any, arguments: dict[str, Any], stop: StopSignal, on_progress: Any
+        self, folder: Path, task: Any, arguments: dict[str, Any], stop: StopSignal, on_progress: Any, grace: float
     ) -> Any:
-        return await compute(self._executor, folder, task, arguments, stop=stop, on_progress=on_progress)
+        executor = self._executor
+        return await compute(executor, folder, task, arguments, stop=stop, on_progress=on_progress, grace=grace)
 
     # --- robots -------------------------------------------------------------------------------------
 

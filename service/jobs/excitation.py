@@ -43,6 +43,8 @@ def design_motion(
 ) -> DesignedMotion:
     """Design a trajectory for a robot; ``limits`` as in a limits file, what is absent is the model's own.
 
+    Asked to stop, it returns the best so far.
+
     Raises
     ------
     InputError, ModelError
@@ -60,7 +62,7 @@ def design_motion(
     def report(progress: Progress) -> None:
         best = "nothing feasible yet" if progress.best is None else f"best {wanted.criterion} {progress.best:.4g}"
         beyond = f", last candidate beyond limits by {progress.violation:.2g}" if progress.violation > 0.0 else ""
-        channel.report(min(progress.elapsed / progress.budget, 1.0), f"{best}{beyond}")
+        channel.tell(min(progress.elapsed / progress.budget, 1.0), f"{best}{beyond}")
 
     found = design(
         chain,
@@ -68,6 +70,7 @@ def design_motion(
         wanted,
         warm_start=None if warm_start is None else trajectory_from_definition(warm_start),
         on_progress=report,
+        stop=channel.stop_requested,
     )
     return DesignedMotion(
         definition=found.trajectory.definition(),

@@ -47,6 +47,10 @@ class StopSignal:
         self._cause: StopCause | None = None
         self.reason = ""
 
+    @property
+    def requested(self) -> bool:
+        return self._cause is not None
+
     def request(self, cause: StopCause, reason: str) -> None:
         if self._cause is None:
             self._cause, self.reason = cause, reason

@@ -137,7 +137,8 @@ class ExciteRequest(_Model):
 
 
 class ExciteResult(_Model):
-    """A trajectory was stored; it keeps every limit on a 1 ms grid."""
+    """A trajectory was stored; it keeps every limit on a 1 ms grid. A search that was cancelled, or ran out of time,
+    has a result too: the best it had found."""
 
     kind: Literal[JobKind.EXCITE] = JobKind.EXCITE
     trajectory_id: str

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 PROGRESS_FILE = "progress.json"
 CANCEL_FILE = "cancel"
 REPORT_SECONDS = 0.1
-"""Reports closer together than this are dropped: a tight loop may call as often as it likes."""
+"""Reports closer together than this are dropped, and looks whether to stop: a tight loop may ask as it likes."""
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -48,30 +48,47 @@ class TaskStoppedError(Exception):
 
 
 class TaskChannel:
-    """The task's end of the channel: ``report(fraction)`` and, with it, the moment at which it may stop."""
+    """The task's end of the channel.
+
+    Most tasks only call ``report``, which is also the moment at which they may be ended. One that has something to
+    give back when it is asked to stop looks at ``stop_requested`` itself, and calls ``tell``.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._progress = folder / PROGRESS_FILE
         self._scratch = folder / f".{PROGRESS_FILE}"
         self._cancel = folder / CANCEL_FILE
-        self._last = float("-inf")
+        self._told = self._looked = float("-inf")
+        self._stopping = False
+
+    def stop_requested(self) -> bool:
+        """Whether the task was cancelled or its time is over."""
+        now = time.monotonic()
+        if not self._stopping and now - self._looked >= REPORT_SECONDS:
+            self._looked = now
+            self._stopping = self._cancel.exists()
+        return self._stopping
+
+    def tell(self, fraction: float, message: str = "") -> None:
+        """Tell how far the task is (0..1) and what it does."""
+        now = time.monotonic()
+        if now - self._told < REPORT_SECONDS and fraction < 1.0:
+            return
+        self._told = now
+        self._scratch.write_text(json.dumps({"fraction": fraction, "message": message}))
+        self._scratch.replace(self._progress)
 
     def report(self, fraction: float, message: str = "") -> None:
-        """Tell how far the task is (0..1) and what it does; end it here if that was asked for.
+        """Tell how far the task is, and end it here if that was asked for.
 
         Raises
         ------
         TaskStoppedError
             The task was cancelled or its time is over. Let it pass.
         """
-        now = time.monotonic()
-        if now - self._last < REPORT_SECONDS and fraction < 1.0:
-            return
-        self._last = now
-        if self._cancel.exists():
+        if self.stop_requested():
             raise TaskStoppedError
-        self._scratch.write_text(json.dumps({"fraction": fraction, "message": message}))
-        self._scratch.replace(self._progress)
+        self.tell(fraction, message)
 
 
 def serve(connection: Connection) -> None:

@@ -12,6 +12,9 @@ from service.storage import trajectories
 
 TIME_LIMIT = 4000.0
 
+GRACE_SECONDS = 10.0
+"""How long a search that was asked to stop may take to verify the best it has found."""
+
 
 def check(session: Session, request: ExciteRequest) -> None:
     warm_start(session, request)
@@ -29,6 +32,7 @@ async def run(context: JobContext, request: ExciteRequest) -> ExciteResult:
     context.enter("search")
     motion: DesignedMotion = await context.compute(
         design_motion,
+        grace=GRACE_SECONDS,
         model=context.robot(request.robot).settings.model,
         rotor_inertia=request.rotor_inertia,
         limits=request.limits.model_dump(exclude_none=True),
@@ -38,7 +42,7 @@ async def run(context: JobContext, request: ExciteRequest) -> ExciteResult:
         ),
         warm_start=first,
     )
-    context.enter("store")
+    context.advance("store")  # also what a search has found that was asked to stop
     row = await context.write(
         trajectories.create,
         name=request.name,
@@ -47,7 +51,7 @@ async def run(context: JobContext, request: ExciteRequest) -> ExciteResult:
         n_joints=motion.n_joints,
         duration=motion.duration,
     )
-    return ExciteResult(
+    result = ExciteResult(
         trajectory_id=row.id,
         value=motion.value,
         condition_number=motion.condition_number,
@@ -56,6 +60,11 @@ async def run(context: JobContext, request: ExciteRequest) -> ExciteResult:
         least_clearance=motion.least_clearance,
         candidates=motion.candidates,
     )
+    if context.job.stop.requested:
+        context.job.log(f"stopped after {motion.candidates} candidates; the best of them is kept as {row.id}")
+    context.job.partial_result = result.model_dump(mode="json")
+    context.job.stop.raise_if_requested()
+    return result
 
 
 EXCITE = Kind(

@@ -53,7 +53,10 @@ def count(channel: TaskChannel, *, do: str, seconds: float) -> int:
         time.sleep(seconds)
         return os.getpid()
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while do == "keep" and not channel.stop_requested():
+        channel.tell(0.5, str(os.getpid()))
+        time.sleep(0.01)
+    while do != "keep" and time.monotonic() < deadline:
         channel.report(1.0 - (deadline - time.monotonic()) / seconds, str(os.getpid()))
         time.sleep(0.01)
     return os.getpid()
@@ -75,7 +78,11 @@ async def run(context: JobContext, request: Request) -> BaseModel:
     if request.do == "hang":
         context.limit(0.2)
         await context.job.stop.bound(asyncio.sleep(60))
-    return Result(pid=await context.compute(count, do=request.do, seconds=request.seconds))
+    grace = 0.3 if request.do == "deaf" else 30.0
+    result = Result(pid=await context.compute(count, grace=grace, do=request.do, seconds=request.seconds))
+    context.job.partial_result = result.model_dump()
+    context.job.stop.raise_if_requested()
+    return result
 
 
 def check(_session: Session, request: Request) -> None:
@@ -313,11 +320,21 @@ def test_a_running_job_ends_when_it_is_cancelled(bench: Callable[..., Any]) -> N
     asyncio.run(scenario())
 
 
-def test_a_computation_that_does_not_listen_is_killed(
-    bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.jobs.compute.GRACE_SECONDS", 0.3)
+def test_what_a_cancelled_computation_returns_is_kept(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            row = await submit(b, do="keep")
+            await b.until(row.id, lambda u: u.message != "")
+            await b.engine.cancel(row.id)
+            ended = await b.follow(row.id)
+            assert (ended.state, ended.error.code) == ("cancelled", "job-cancelled")
+            assert ended.result["pid"] == int(ended.message)
+            assert b.row(row.id).result == ended.result
 
+    asyncio.run(scenario())
+
+
+def test_a_computation_that_does_not_listen_is_killed(bench: Callable[..., Any]) -> None:
     async def scenario() -> None:
         async with bench() as b:
             row = await submit(b, do="deaf", seconds=60.0)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from core.errors import InputError
 from core.excitation import check_motion, trajectory_from_definition
 from core.models import catalogue
 from service.errors import NotFoundError
+from service.jobs.context import JobContext
+from service.jobs.kinds.excite import EXCITE
+from service.jobs.models import JobKind
 from service.storage import trajectories
 
 UPRIGHT = [0.0, -np.pi / 2, 0.0, -np.pi / 2, 0.0, 0.0]
@@ -44,6 +48,42 @@ def test_a_designed_trajectory_is_stored_and_playable(bench: Callable[..., Any])
             assert failed.state == "failed"
             assert failed.error.code == "excitation-infeasible"
             assert failed.error.context["excess"] > 0.0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("timed_out", "state", "code"), [(False, "cancelled", "job-cancelled"), (True, "failed", "job-timed-out")]
+)
+def test_a_search_that_is_stopped_keeps_the_best_so_far(
+    timed_out: bool, state: str, code: str, bench: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts: list[JobContext] = []
+
+    async def run(context: JobContext, request: Any) -> Any:
+        contexts.append(context)
+        return await EXCITE.run(context, request)
+
+    monkeypatch.setattr("service.jobs.engine.KINDS", {JobKind.EXCITE: replace(EXCITE, run=run)})
+
+    async def scenario() -> None:
+        async with bench() as b:
+            request = {**REQUEST, "limits": {"start": UPRIGHT, "acceleration": [2.0] * 6}, "time_budget": 600.0}
+            row = await b.engine.submit("excite", request)
+            await b.until(row.id, lambda update: "best cond" in update.message, seconds=120.0)
+            if timed_out:
+                contexts[0].limit(0.0)
+            else:
+                await b.engine.cancel(row.id)
+            ended = await b.follow(row.id, seconds=60.0)
+            assert (ended.state, ended.error.code) == (state, code)
+            with b.database.reading() as session:
+                stored = trajectories.get(session, ended.result["trajectory_id"])
+            assert b.row(row.id).result == ended.result
+            samples = trajectory_from_definition(stored.definition).sample(0.001)
+            check_motion(samples, catalogue("ur10e").with_limits(acceleration=2.0))
+            assert ended.result["value"] < 1e5
+            assert any(f"kept as {stored.id}" in line.message for seen in b.updates[row.id] for line in seen.log)
 
     asyncio.run(scenario())
 
