@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from core.errors import DynidError, InputError
 from core.streaming.samples import SampleBlock
@@ -211,7 +211,8 @@ class MotionPlayer(Protocol):
 class RobotDriver(Protocol):
     """One robot. Creating a driver connects to nothing."""
 
-    capabilities: ClassVar[Capabilities]
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def source(self) -> SampleSource: ...
 
@@ -245,6 +246,7 @@ class RobotDriver(Protocol):
 _DRIVERS = {
     "universal_robots": "drivers.universal_robots.driver",
     "beckhoff_ads": "drivers.beckhoff_ads.driver",
+    "vendor_socket": "drivers.vendor_socket.driver",
 }
 
 

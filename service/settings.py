@@ -37,7 +37,7 @@ ENV_PREFIX = "DYNID_"
 CONFIG_VARIABLE = "DYNID_CONFIG"
 SHORTEST_KEY = 16
 
-DriverName = Literal["universal_robots", "beckhoff_ads"]
+DriverName = Literal["universal_robots", "beckhoff_ads", "vendor_socket"]
 RobotName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -107,10 +107,16 @@ class RobotSettings(BaseModel):
     ] = WorkspaceSettings()
     settle_time: Annotated[float, Field(ge=0, le=60, description="Rest before and after a motion, s.")] = 0.5
     ads: Annotated[AdsSettings | None, Field(description="Of the driver beckhoff_ads, which needs it.")] = None
+    layout: Annotated[
+        str | None,
+        Field(min_length=1, description="Of the driver vendor_socket, which needs it: name of a layout, or its path."),
+    ] = None
 
     @property
     def driver_options(self) -> dict[str, str | int | float]:
         """The driver's own settings, as its maker takes them."""
+        if self.layout is not None:
+            return {"layout": self.layout}
         return {} if self.ads is None else self.ads.model_dump(exclude_none=True)
 
     @model_validator(mode="after")
@@ -118,6 +124,9 @@ class RobotSettings(BaseModel):
         if (self.ads is not None) != (self.driver == "beckhoff_ads"):
             needs = "needs" if self.ads is None else "takes no"
             raise ValueError(f"the driver {self.driver} {needs} settings 'ads' (ads = {{ ams_net_id = ... }})")
+        if (self.layout is not None) != (self.driver == "vendor_socket"):
+            needs = "needs a" if self.layout is None else "takes no"
+            raise ValueError(f'the driver {self.driver} {needs} layout (such as layout = "coman_r5")')
         return self
 
     @field_validator("model")
@@ -272,17 +281,19 @@ def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
             resolved[key] = str(folder / Path(resolved[key]).expanduser())
     robots = resolved.get("robots")
     if isinstance(robots, dict):
-        resolved["robots"] = {name: _resolve_model(robot, folder) for name, robot in robots.items()}
+        resolved["robots"] = {name: _resolve_robot(robot, folder) for name, robot in robots.items()}
     return resolved
 
 
-def _resolve_model(robot: Any, folder: Path) -> Any:
+def _resolve_robot(robot: Any, folder: Path) -> Any:
     if not isinstance(robot, dict):
         return robot
-    model = robot.get("model")
-    if not isinstance(model, str) or not is_model_path(model):
-        return robot
-    return {**robot, "model": str(folder / Path(model).expanduser())}
+    files = {
+        key: str(folder / Path(value).expanduser())
+        for key in ("model", "layout")
+        if isinstance(value := robot.get(key), str) and is_model_path(value)
+    }
+    return {**robot, **files}
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

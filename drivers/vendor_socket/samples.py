@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,12 +20,22 @@ from core.streaming.samples import (
     sample_dtype,
 )
 from drivers.contract import ControllerState
-from drivers.vendor_socket.feedback_layout import SECONDS, Condition, joints_of, scale_of
+from drivers.vendor_socket.feedback_layout import (
+    SECONDS,
+    BinaryCondition,
+    Condition,
+    FlagName,
+    JsonCondition,
+    joints_of,
+    scale_of,
+)
 from drivers.vendor_socket.frames import Frames
 from drivers.vendor_socket.layout import Layout
 
 MOVING_SPEED = 1e-3  # rad/s of a target; a robot that holds its pose has targets of exactly 0
 SEEN_MOVING = 0.02  # rad/s of a joint that is measured, above its noise
+MOST_KNOWN = 1024  # values of a status word
+FLOAT = 8  # bytes
 
 _FLAGS = {
     "moving": STATUS_MOVING,
@@ -34,6 +46,29 @@ _FLAGS = {
 }
 
 
+@dataclass
+class _StatusWord:
+    """A number in a frame and the flags that it means, worked out once for each of its values."""
+
+    key: str
+    conditions: list[tuple[int, Condition]]
+    known: dict[int, int] = field(default_factory=dict)
+
+    def flags(self, frames: Frames) -> list[int]:
+        values = frames[self.key].tolist()
+        return [self.known[value] if value in self.known else self._flags(value) for value in values]
+
+    def _flags(self, value: float) -> int:
+        flags = 0
+        for flag, condition in self.conditions:
+            held = int(value) & condition.mask if condition.mask is not None else int(value) in (condition.values or ())
+            flags |= flag if held else 0
+        if len(self.known) == MOST_KNOWN:
+            self.known.clear()
+        self.known[int(value)] = flags
+        return flags
+
+
 class SampleMaker:
     """Turns the frames of one layout into samples; remembers the last pose, for controllers without speeds."""
 
@@ -41,14 +76,15 @@ class SampleMaker:
         feedback = layout.feedback
         n = layout.n_joints
         self._record = sample_dtype(n)
-        self.nothing: SampleBlock = np.empty(0, self._record)
+        self._first_joint = self._record.itemsize - len(JOINT_FIELDS) * n * FLOAT
+        self._n_values = len(JOINT_FIELDS) * n
         self._stamp_unit = None if feedback.stamp is None else SECONDS[feedback.stamp.unit]
-        self._scales = {name: scale_of(name, signal) for name, signal in feedback.signals.items()}
-        self._joints = {name: _selection(joints_of(signal, n)) for name, signal in feedback.signals.items()}
-        self._unknown = [field for field in JOINT_FIELDS if field not in feedback.signals]
-        self._flags: list[tuple[str, int, Condition]] = [
-            (f"status.{name}", _FLAGS[name], condition) for name, condition in feedback.status.items()
+        self._signals = [
+            (name, scale_of(name, signal), _selection(joints_of(signal, n)), n * JOINT_FIELDS.index(name))
+            for name, signal in feedback.signals.items()
         ]
+        self._n_joints = n
+        self._status_words = _status_words(feedback.status)
         self._tells_motion = "moving" in feedback.status
         self._words = [
             (key, word.names)
@@ -57,40 +93,32 @@ class SampleMaker:
         ]
         self._last: tuple[float, NDArray[np.float64]] | None = None
 
-    def times(self, frames: Frames, now: int) -> NDArray[np.float64]:
-        """Return the controller's time (m,) in s; this host's, ``now`` in ns, where the controller tells none."""
-        if self._stamp_unit is None:
-            return np.full(frames.size, now * 1e-9)
-        times: NDArray[np.float64] = frames["stamp"] * self._stamp_unit
-        return times
+    def samples(self, frames: Frames, now: int) -> tuple[SampleBlock, Frames]:
+        """Return samples that arrived at ``now`` ns, still without ``sequence`` and ``lost``, and their frames.
 
-    def readable(self, frames: Frames) -> NDArray[np.bool_]:
-        """Tell which frames (m,) hold only finite numbers; others would blind whoever watches the robot."""
-        fine = np.ones(frames.size, np.bool_)
-        for name in self._scales:
-            if frames.dtype.names is not None and name in frames.dtype.names and frames.dtype[name].base.kind == "f":
-                fine &= np.isfinite(frames[name]).all(axis=1)
-        return fine
-
-    def samples(
-        self, frames: Frames, times: NDArray[np.float64], sequence: NDArray[np.int64], lost: NDArray[np.int64], now: int
-    ) -> SampleBlock:
-        """Return frames (m,) as samples (m,), numbered ``sequence``, received at ``now`` ns."""
+        A frame with what is no finite number is left out: it would blind whoever watches the robot.
+        """
         block = np.empty(frames.size, self._record)
-        block["sequence"] = sequence
-        block["controller_time"] = times
-        block["receive_time"] = now
-        block["lost"] = lost
-        names = frames.dtype.names or ()
-        for name, scale in self._scales.items():
+        joints: NDArray[np.float64] = np.ndarray(
+            (frames.size, self._n_values), np.float64, block, self._first_joint, (self._record.itemsize, FLOAT)
+        )
+        joints[:] = np.nan
+        names, readable = frames.dtype.names or (), np.True_
+        for name, scale, selection, first in self._signals:
             if name in names:
-                np.multiply(frames[name][:, self._joints[name]], scale, out=block[name])
-            else:
-                block[name] = np.nan
-        for field in self._unknown:
-            block[field] = np.nan
+                values = joints[:, first : first + self._n_joints]
+                np.multiply(frames[name][:, selection], scale, out=values)
+                readable = readable and np.isfinite(values.sum())
+        block["controller_time"] = now * 1e-9 if self._stamp_unit is None else frames["stamp"] * self._stamp_unit
+        block["receive_time"] = now
         block["status"] = self._status(frames, block)
-        return block
+        return (block, frames) if readable else self._readable(block, frames, joints)
+
+    def _readable(self, block: SampleBlock, frames: Frames, joints: NDArray[np.float64]) -> tuple[SampleBlock, Frames]:
+        names = frames.dtype.names or ()
+        told = [first + j for name, _, _, first in self._signals if name in names for j in range(self._n_joints)]
+        fine = np.isfinite(joints[:, told]).all(axis=1)
+        return block[fine], frames[fine]
 
     def state(self, frame: Any, status: int) -> ControllerState:
         """Return what one frame says about the controller."""
@@ -103,10 +131,8 @@ class SampleMaker:
 
     def _status(self, frames: Frames, block: SampleBlock) -> NDArray[np.uint32]:
         status = np.zeros(frames.size, np.uint32)
-        for key, flag, condition in self._flags:
-            value = frames[key].astype(np.int64)
-            held = value & condition.mask != 0 if condition.mask is not None else np.isin(value, condition.values or ())
-            status[held] |= np.uint32(flag)
+        for word in self._status_words:
+            status |= np.array(word.flags(frames), np.uint32)
         if not self._tells_motion:
             status[self._moves(block)] |= np.uint32(STATUS_MOVING)
         return status
@@ -124,6 +150,16 @@ class SampleMaker:
         way = np.abs(np.diff(q, axis=0, prepend=before[1][None])).max(axis=1)
         seen: NDArray[np.bool_] = way > SEEN_MOVING * elapsed
         return seen
+
+
+def _status_words(status: Mapping[FlagName, BinaryCondition] | Mapping[FlagName, JsonCondition]) -> list[_StatusWord]:
+    """Return the numbers that flags are read from, each once."""
+    words: dict[tuple[Any, ...], _StatusWord] = {}
+    for name, condition in status.items():
+        place = (condition.offset, condition.type) if isinstance(condition, BinaryCondition) else condition.steps
+        word = words.setdefault(place, _StatusWord(f"status.{name}", []))
+        word.conditions.append((_FLAGS[name], condition))
+    return list(words.values())
 
 
 def _selection(joints: list[int]) -> slice | list[int]:

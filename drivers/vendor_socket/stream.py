@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +51,10 @@ class FeedbackReader:
         self._parser = self._new_parser()
         self._socket: socket.socket | None = None
         self._poll = select.poll()
-        self._received = 0  # bytes of this connection before its first frame
+        self._received = 0  # bytes of this connection
+        self._known = False  # it has shown a frame
         self._last_time = 0  # ns of this host, of the last frame
-        self._state: ControllerState | None = None
+        self._newest: tuple[Any, int] | None = None  # frame and status
         self._notices: list[str] = []
         self._told = 0  # damaged frames
         self._told_at = 0.0
@@ -66,7 +68,7 @@ class FeedbackReader:
         """
         self.close()
         self._parser = self._new_parser()
-        self._received = 0
+        self._received, self._known = 0, False
         self._counter.new_connection()
         self._socket = open_connection(self.host, self._port, "feedback")
         self._expect_together(self._socket)
@@ -101,14 +103,15 @@ class FeedbackReader:
     @property
     def state(self) -> ControllerState | None:
         """What the newest sample says about the controller; None while not connected."""
-        return self._state
+        newest = self._newest
+        return None if newest is None else self._maker.state(*newest)
 
     def take_notices(self) -> list[str]:
         notices, self._notices = self._notices, []
         return notices
 
     def close(self) -> None:
-        self._state = None
+        self._newest = None
         if self._socket is None:
             return
         self._socket.close()
@@ -118,25 +121,24 @@ class FeedbackReader:
 
     def _samples(self, frames: Frames, now: int) -> SampleBlock:
         """Return readable frames (m,) that repeat none as samples."""
-        readable = self._maker.readable(frames)
-        if not readable.all():
-            self.counts.damaged += int((~readable).sum())
-            frames = frames[readable]
-        if frames.size == 0:
-            return self._maker.nothing
-        times = self._maker.times(frames, now)
+        block, readable = self._maker.samples(frames, now)
+        if block.size < frames.size:
+            self.counts.damaged += frames.size - block.size
+            if block.size == 0:
+                return block
         restarts = self._counter.restarts
-        sequence, missing = self._counter.number(self._ticks(frames, times, now) / self._layout.rate_hz, now)
+        ticks = self._ticks(readable, block["controller_time"], now)
+        block["sequence"], missing = self._counter.number(ticks / self._layout.rate_hz, now)
         if self._counter.restarts > restarts:
             self._notices.append(
                 f"{self._where}: the controller was restarted; about {missing[0]} samples were missed meanwhile"
             )
-        fresh = missing >= 0  # others repeat the one before them
-        if not fresh.all():
-            frames, times, sequence, missing = frames[fresh], times[fresh], sequence[fresh], missing[fresh]
-        block = self._maker.samples(frames, times, sequence, missing, now)
+        if missing.min() < 0:  # it repeats the one before it
+            fresh = missing >= 0
+            block, readable, missing = block[fresh], readable[fresh], missing[fresh]
+        block["lost"] = missing
         if block.size:
-            self._state = self._maker.state(frames[-1], int(block["status"][-1]))
+            self._newest = readable[-1], int(block["status"][-1])
         return block
 
     def _ticks(self, frames: Frames, times: NDArray[np.float64], now: int) -> NDArray[np.int64]:
@@ -152,8 +154,9 @@ class FeedbackReader:
 
     def _watch_stream(self, received: int, frames: bool) -> None:
         """Tell of damaged frames, and give up a peer that has sent much and never a frame."""
-        self._received = 0 if frames else self._received + received
-        if self._received > STRANGE_BYTES:
+        self._known = self._known or frames
+        self._received += received
+        if not self._known and self._received > STRANGE_BYTES:
             raise self._protocol_error(
                 f"something answers, but not in frames of layout '{self._layout.name}': "
                 f"{self._parser.incomplete[:SHOWN_BYTES]!r}; check the address and the layout"

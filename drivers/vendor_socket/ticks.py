@@ -19,16 +19,19 @@ class FrameTicks:
 
         A counter that began anew gives smaller ticks than before.
         """
+        counts = values.tolist()
+        first = counts[0]
         if self._last is None:
-            start = int(values[0])
+            count = first
         else:  # of all counts that show this value, the one nearest to what is expected
             expected = self._last + round(elapsed * self._step)
-            start = int(values[0]) + self._modulus * round((expected - int(values[0])) / self._modulus)
-        steps = (np.diff(values) + self._modulus // 2) % self._modulus - self._modulus // 2
-        unwrapped = start + np.concatenate([[0], np.cumsum(steps)])
-        self._last = int(unwrapped[-1])
-        ticks: NDArray[np.int64] = unwrapped // self._step
-        return ticks
+            count = first + self._modulus * round((expected - first) / self._modulus)
+        ticks, half = [], self._modulus // 2
+        for value, before in zip(counts, [first, *counts], strict=False):
+            count += (value - before + half) % self._modulus - half
+            ticks.append(count // self._step)
+        self._last = count
+        return np.array(ticks, np.int64)
 
 
 class StampTicks:

@@ -218,3 +218,26 @@ class VirtualUR10e(VirtualRobot):
             options += ["--model", str(model)]
         super().__init__("virtual UR10e", "drivers.virtual.ur10e", host, options, startup_timeout)
         self.seed = seed
+
+
+class VirtualComanR5(VirtualRobot):
+    """A virtual COMAN R5: feedback on 7788, commands on 7789; faults: ``drivers.virtual.coman_r5.faults``.
+
+    Parameters
+    ----------
+    host
+        Loopback address.
+    seed
+        Number of the individual robot: same seed, same robot.
+    unlock_delay
+        s before a protective stop can be released.
+    startup_timeout
+        s to wait until its ports listen; the first start on a machine compiles for some seconds.
+    """
+
+    def __init__(
+        self, host: str = "127.0.0.1", seed: int = 0, *, unlock_delay: float = 5.0, startup_timeout: float = 90.0
+    ) -> None:
+        options = ["--seed", str(seed), "--unlock-delay", str(unlock_delay)]
+        super().__init__("virtual COMAN R5", "drivers.virtual.coman_r5", host, options, startup_timeout)
+        self.seed = seed

@@ -27,8 +27,7 @@ def samples(name: str, stream: bytes) -> Any:
     reader = FrameParser(feedback, n) if isinstance(feedback, BinaryFeedback) else JsonFrameParser(feedback, n)
     maker = SampleMaker(layout)
     frames = np.concatenate(reader.feed(stream))
-    count = np.zeros(frames.size, np.int64)
-    return maker.samples(frames, maker.times(frames, 5), count, count, 5)
+    return maker.samples(frames, 5)[0]
 
 
 def test_coman_r5(frame_bytes: Any) -> None:
