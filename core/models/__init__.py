@@ -2,16 +2,19 @@
 
 from core.models.chain import SerialChain
 from core.models.limits import JointLimits
-from core.models.loading import catalogue, catalogue_names, load, resolve, serial_chain
+from core.models.loading import catalogue, catalogue_names, load, model_from_document, resolve, serial_chain
+from core.models.mechanism import Mechanism
 from core.models.six_upru import SixUPRU
 
 __all__ = [
     "JointLimits",
+    "Mechanism",
     "SerialChain",
     "SixUPRU",
     "catalogue",
     "catalogue_names",
     "load",
+    "model_from_document",
     "resolve",
     "serial_chain",
 ]

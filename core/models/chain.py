@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +16,7 @@ from core.models.arguments import shaped, state_arrays
 from core.models.frames import inertial_from_com, moved_inertial
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
-from core.models.robot import Robot
+from core.models.robot_value import RobotValue
 
 Array = NDArray[np.float64]
 
@@ -32,12 +31,10 @@ _PER_JOINT = {
     "rotor_inertia": (),
     "drive_gains": (),
 }
-_DOCUMENT_KIND = "serial-chain"
-_DOCUMENT_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class SerialChain(Robot):
+class SerialChain(RobotValue):
     """A serial chain of n revolute and prismatic joints on a fixed base.
 
     The root frame is the base's. Joint frame j moves with link j; at q = 0 it stands at
@@ -64,6 +61,8 @@ class SerialChain(Robot):
     ModelError
         A shape is wrong, a value is not finite, a rotation is none, an axis is zero.
     """
+
+    KIND: ClassVar[str] = "serial-chain"
 
     name: str
     joint_names: tuple[str, ...]
@@ -120,6 +119,10 @@ class SerialChain(Robot):
         self._check_drive_gains()
 
     # --- parameters -----------------------------------------------------------------------------------
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return self.joint_names
 
     @property
     def n_parameters(self) -> int:
@@ -213,6 +216,18 @@ class SerialChain(Robot):
         kernels.regressor_blocks(self.arrays, positions, rates, accelerations, rotors, out)
         return out
 
+    def from_joints(
+        self, positions: ArrayLike, rates: ArrayLike, accelerations: ArrayLike
+    ) -> tuple[Array, Array, Array]:
+        """Return q, qd, qdd (N, n) from the motion of the actuated joints: the same, as these are all joints."""
+        q, qd, qdd = self._states(positions=positions, rates=rates, accelerations=accelerations)
+        return q, qd, qdd
+
+    def joint_motion(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return the motion of the actuated joints for q, qd, qdd (N, n): the same."""
+        positions, rates, accelerations = self._states(q=q, qd=qd, qdd=qdd)
+        return positions, rates, accelerations
+
     def mass_matrix(self, q: ArrayLike) -> Array:
         """Return the joint-space inertia (N, n, n) in kg·m² for q (N, n), rotor inertias included."""
         (positions,) = self._states(q=q)
@@ -252,47 +267,3 @@ class SerialChain(Robot):
 
     def _states(self, **signals: ArrayLike) -> list[Array]:
         return state_arrays(self.name, self.n_joints, **signals)
-
-    # --- identity and storage -------------------------------------------------------------------------
-
-    def to_document(self) -> dict[str, Any]:
-        """Return the whole chain as JSON-serialisable data; ``from_document`` gives the same chain back."""
-        optional = (self.rotor_inertia, self.drive_gains)
-        rotors, gains = (None if value is None else value.tolist() for value in optional)
-        return {
-            "kind": _DOCUMENT_KIND,
-            "version": _DOCUMENT_VERSION,
-            "name": self.name,
-            "joint_names": list(self.joint_names),
-            "joint_types": list(self.joint_types),
-            "placement_rotation": self.placement_rotation.tolist(),
-            "placement_translation": self.placement_translation.tolist(),
-            "axis": self.axis.tolist(),
-            "inertial_parameters": self.inertial_parameters.tolist(),
-            "limits": self.limits.to_document(),
-            "rotor_inertia": rotors,
-            "gravity": self.gravity.tolist(),
-            "drive_gains": gains,
-            "tool": self.tool.tolist(),
-        }
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the chain that ``to_document`` described.
-
-        Raises
-        ------
-        ModelError
-            The document is of another kind or version, or incomplete.
-        """
-        if document.get("kind") != _DOCUMENT_KIND or document.get("version") != _DOCUMENT_VERSION:
-            raise ModelError(
-                f"not a serial-chain document of version {_DOCUMENT_VERSION}: "
-                f"kind {document.get('kind')!r}, version {document.get('version')!r}"
-            )
-        values = {key: value for key, value in document.items() if key not in ("kind", "version")}
-        try:
-            values["limits"] = JointLimits.from_document(values["limits"])
-            return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise ModelError(f"incomplete or foreign serial-chain document: {error}") from error

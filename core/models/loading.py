@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from core.errors import ModelError
 from core.models.chain import SerialChain
+from core.models.mechanism import Mechanism
 from core.models.model_file import parse_model_file
 from core.models.six_upru import SixUPRU
 from core.models.upru_file import parse_six_upru_json
@@ -20,7 +23,7 @@ _BLANKS = b" \t\r\n"
 _CATALOGUE = resources.files("core.models") / "catalogue"
 
 
-def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = None) -> SerialChain | SixUPRU:
+def load(path: str | Path, *, rotor_inertia: bool = False, tool: str | None = None) -> Mechanism:
     """Return the robot described by a URDF file, or by a model file in this project's TOML format.
 
     The format follows from the content: XML is URDF, an opening brace the JSON layout of ``core.models.upru_file``,
@@ -65,7 +68,7 @@ def catalogue_names() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
 
 
-def catalogue(name: str, *, rotor_inertia: bool = False) -> SerialChain | SixUPRU:
+def catalogue(name: str, *, rotor_inertia: bool = False) -> Mechanism:
     """Return a robot of the catalogue, such as ``"ur10e"``; its file says which figures are published.
 
     Raises
@@ -84,7 +87,7 @@ def catalogue(name: str, *, rotor_inertia: bool = False) -> SerialChain | SixUPR
     return _with_rotors(parse_model_file(text, f"catalogue/{name}.toml"), rotor_inertia)
 
 
-def resolve(model: str | Path, *, rotor_inertia: bool = False) -> SerialChain | SixUPRU:
+def resolve(model: str | Path, *, rotor_inertia: bool = False) -> Mechanism:
     """Return a robot by the catalogue's name or by a model file's path, as settings and commands name it.
 
     A bare word without a suffix is a name; anything with a folder or a suffix is a path.
@@ -100,7 +103,22 @@ def resolve(model: str | Path, *, rotor_inertia: bool = False) -> SerialChain | 
     return load(path, rotor_inertia=rotor_inertia)
 
 
-def serial_chain(model: SerialChain | SixUPRU, purpose: str) -> SerialChain:
+def model_from_document(document: Mapping[str, Any]) -> Mechanism:
+    """Return the robot, of whatever kind, that its ``to_document`` described.
+
+    Raises
+    ------
+    ModelError
+        The document is of no known kind or version, or incomplete.
+    """
+    kinds: dict[str, type[SerialChain | SixUPRU]] = {kind.KIND: kind for kind in (SerialChain, SixUPRU)}
+    kind = document.get("kind")
+    if kind not in kinds:
+        raise ModelError(f"a document of kind {kind!r} is no robot; known are {', '.join(kinds)}")
+    return kinds[kind].from_document(document)
+
+
+def serial_chain(model: Mechanism, purpose: str) -> SerialChain:
     """Return the model if it is a serial chain.
 
     Raises
@@ -115,8 +133,8 @@ def serial_chain(model: SerialChain | SixUPRU, purpose: str) -> SerialChain:
     )
 
 
-def _with_rotors(model: SerialChain | SixUPRU, wanted: bool) -> SerialChain | SixUPRU:
-    if isinstance(model, SixUPRU):
+def _with_rotors(model: Mechanism, wanted: bool) -> Mechanism:
+    if not isinstance(model, SerialChain):
         if wanted:
             raise ModelError(
                 f"{model.name}: the model of a parallel robot ends at its force sensors and has no rotor inertias; "

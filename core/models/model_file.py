@@ -27,6 +27,7 @@ from core.errors import ModelError
 from core.models.chain import JOINT_TYPES, STANDARD_GRAVITY, SerialChain
 from core.models.frames import inertial_from_com, moved_inertial, pose_from_xyz_rpy, screw_x, screw_z
 from core.models.limits import JointLimits
+from core.models.mechanism import Mechanism
 from core.models.six_upru import SixUPRU
 from core.models.tables import Table, all_or_none
 from core.models.upru_file import read_six_upru
@@ -35,13 +36,13 @@ Array = NDArray[np.float64]
 
 FORMAT = "dynid-model"
 VERSION = 1
-SERIAL, SIX_UPRU = KINDS = ("serial-chain", "six-upru")
+_KINDS = (SerialChain.KIND, SixUPRU.KIND)
 CONVENTIONS = ("urdf", "dh", "mdh")
 _Z = (0.0, 0.0, 1.0)
 _ZERO = (0.0, 0.0, 0.0)
 
 
-def parse_model_file(text: bytes, source: str) -> SerialChain | SixUPRU:
+def parse_model_file(text: bytes, source: str) -> Mechanism:
     """Return the robot that a model file describes; ``source`` is its path, for messages.
 
     Raises
@@ -57,7 +58,7 @@ def parse_model_file(text: bytes, source: str) -> SerialChain | SixUPRU:
     file = Table(values, source, "")
     if file.get("format") != FORMAT or file.get("version") != VERSION:
         raise file.error(f'is no model file; it should begin with format = "{FORMAT}", version = {VERSION}')
-    if file.text("kind", among=KINDS, default=SERIAL) == SIX_UPRU:
+    if file.text("kind", among=_KINDS, default=SerialChain.KIND) == SixUPRU.KIND:
         return read_six_upru(file)
     return _read_serial_chain(file)
 

@@ -4,9 +4,9 @@ revolute joint between, and a force sensor; its kinematics and dynamics."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from core.models.arguments import shaped, state_arrays
 from core.models.chain import STANDARD_GRAVITY
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
-from core.models.robot import Robot
+from core.models.robot_value import RobotValue
 from core.models.upru_parameters import BASE_COLUMNS, PARAMETER_NAMES, base_projection, loaded_parameters
 
 Array = NDArray[np.float64]
@@ -27,12 +27,10 @@ Array = NDArray[np.float64]
 COORDINATE_NAMES = ("x", "y", "z", "alpha", "beta", "gamma")
 _UNIT = 1e-6  # deviation of an axis from length 1 that is rounding
 _DEGENERATE = 1e6  # condition number of the home pose's Jacobian
-DOCUMENT_KIND = "six-upru"
-_DOCUMENT_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
-class SixUPRU(Robot):
+class SixUPRU(RobotValue):
     """A 6-UPRU parallel robot.
 
     {B} is the base frame, {p} the platform's. The generalised coordinates q = x y z alpha beta gamma are the
@@ -59,6 +57,8 @@ class SixUPRU(Robot):
     ModelError
         A shape is wrong, a value not finite, an axis not of length 1, or the home pose singular.
     """
+
+    KIND: ClassVar[str] = "six-upru"
 
     name: str
     joint_names: tuple[str, ...]
@@ -124,6 +124,10 @@ class SixUPRU(Robot):
             )
 
     # --- parameters -----------------------------------------------------------------------------------
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return COORDINATE_NAMES
 
     @property
     def joint_types(self) -> tuple[str, ...]:
@@ -197,19 +201,19 @@ class SixUPRU(Robot):
         return legs[..., 15], legs[..., 16], legs[..., 17]
 
     def from_joints(
-        self, lengths: ArrayLike, rates: ArrayLike, accelerations: ArrayLike, start: ArrayLike | None = None
+        self, positions: ArrayLike, rates: ArrayLike, accelerations: ArrayLike, start: ArrayLike | None = None
     ) -> tuple[Array, Array, Array]:
-        """Return q, qd, qdd (N, 6) of the platform from its legs' motion, each (N, 6), successive in time.
+        """Return q, qd, qdd (N, 6) of the platform from lengths, rates, accelerations (N, 6) of its legs.
 
         Exact: with J the Jacobian and V the platform's twist, J V = l' and J V' = l'' - J' V. Poses are searched
-        from ``start`` (6,), by default ``home``, then each from the one before.
+        from ``start`` (6,), by default ``home``, then each from the one before: samples follow each other in time.
 
         Raises
         ------
         KinematicsError
             As ``forward_kinematics`` does.
         """
-        legs, ld, ldd = state_arrays(self.name, 6, lengths=lengths, rates=rates, accelerations=accelerations)
+        legs, ld, ldd = state_arrays(self.name, 6, lengths=positions, rates=rates, accelerations=accelerations)
         q = self.forward_kinematics(legs, start, successive=True)
         jacobian = self.jacobian(q)
         qd = geometry.coordinate_rates(q, _solve(jacobian, ld))
@@ -328,6 +332,27 @@ class SixUPRU(Robot):
         _, measured = state_arrays(self.name, 6, q=q, force=force)
         return np.asarray(np.einsum("kij,ki->kj", self.jacobian(q), model - measured))
 
+    def forward_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        force: ArrayLike,
+        wrench: ArrayLike | None = None,
+        *,
+        at: Literal["sensor", "motor"] = "sensor",
+    ) -> Array:
+        """Return accelerations qdd (N, 6) for forces (N, 6) at the sensors, or that the drives exert on the rods.
+
+        Forces are affine in qdd, so seven evaluations tell the mass matrix and the rest.
+        """
+        position, rate, given = state_arrays(self.name, 6, q=q, qd=qd, force=force)
+        trials = np.repeat(np.vstack([np.zeros(6), np.eye(6)]), len(position), axis=0)
+        outside = wrench if wrench is None or np.ndim(wrench) == 1 else np.tile(wrench, (7, 1))
+        sensor, motor = self._forces(np.tile(position, (7, 1)), np.tile(rate, (7, 1)), trials, outside)
+        forces = (sensor if at == "sensor" else motor).reshape(7, *position.shape)
+        mass = np.moveaxis(forces[1:] - forces[0], 0, 2)
+        return np.asarray(np.linalg.solve(mass, (given - forces[0])[..., None])[..., 0])
+
     def _forces(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None) -> tuple[Array, Array]:
         position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)
         outside = np.zeros(6) if wrench is None else np.asarray(wrench, dtype=np.float64)
@@ -353,40 +378,10 @@ class SixUPRU(Robot):
 
     # --- storage --------------------------------------------------------------------------------------
 
-    def to_document(self) -> dict[str, Any]:
-        """Return the whole robot as JSON-serialisable data; ``from_document`` gives the same robot back."""
-        document: dict[str, Any] = {"kind": DOCUMENT_KIND, "version": _DOCUMENT_VERSION}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            document[item.name] = value.tolist() if isinstance(value, np.ndarray) else value
-        document["joint_names"] = list(self.joint_names)
-        document["limits"] = self.limits.to_document()
-        for name in ("joint_angle_limit", "condition_limit"):
-            document[name] = document[name] if np.isfinite(document[name]) else None
-        return document
-
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the robot that ``to_document`` described.
-
-        Raises
-        ------
-        ModelError
-            The document is of another kind or version, or incomplete.
-        """
-        if document.get("kind") != DOCUMENT_KIND or document.get("version") != _DOCUMENT_VERSION:
-            raise ModelError(
-                f"not a {DOCUMENT_KIND} document of version {_DOCUMENT_VERSION}: "
-                f"kind {document.get('kind')!r}, version {document.get('version')!r}"
-            )
-        values = {key: value for key, value in document.items() if key not in ("kind", "version")}
-        try:
-            values["limits"] = JointLimits.from_document(values["limits"])
-            for name in ("joint_angle_limit", "condition_limit"):
-                values[name] = np.inf if values[name] is None else values[name]
-            return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise ModelError(f"incomplete or foreign {DOCUMENT_KIND} document: {error}") from error
+        without_limit = [n for n in ("joint_angle_limit", "condition_limit") if document.get(n, 0.0) is None]
+        return super().from_document({**document, **dict.fromkeys(without_limit, np.inf)})
 
 
 def _solve(jacobian: Array, legs: Array) -> Array:

@@ -168,3 +168,16 @@ def test_wrong_shapes_are_refused(upru: SixUPRU) -> None:
     with pytest.raises(InputError, match=r"force has 1 samples, but q has 4"):
         upru.external_wrench(q, q, q, np.zeros(6))
     assert upru.inverse_dynamics(upru.home, np.zeros(6), np.zeros(6)).shape == (1, 6)
+
+
+@given(seed=seeds)
+@moderately
+def test_accelerations_come_back_from_forces(random_upru: Callable[[int], Any], seed: int) -> None:
+    bodies = random_upru(seed)
+    robot, (q, qd, qdd) = bodies.model(), bodies.states(seed, 4)
+    wrench = np.random.default_rng(seed).normal(size=(4, 6)) * 50.0
+    sensor, motor = robot.inverse_dynamics(q, qd, qdd, wrench), robot.motor_force(q, qd, qdd, wrench)
+    np.testing.assert_allclose(robot.forward_dynamics(q, qd, sensor, wrench), qdd, atol=1e-8)
+    np.testing.assert_allclose(robot.forward_dynamics(q, qd, motor, wrench, at="motor"), qdd, atol=1e-8)
+    alone = robot.forward_dynamics(q[0], qd[0], robot.inverse_dynamics(q[0], qd[0], qdd[0], wrench[0]), wrench[0])
+    np.testing.assert_allclose(alone, qdd[:1], atol=1e-8)

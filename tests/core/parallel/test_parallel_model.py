@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from core.errors import InputError, ModelError
-from core.models import SixUPRU, catalogue, load, resolve, serial_chain
+from core.models import SixUPRU, catalogue, load, model_from_document, resolve, serial_chain
 
 FILES = Path(__file__).parents[2] / "data" / "upru"
 TOML = (Path(__file__).parents[3] / "core" / "models" / "catalogue" / "upru6.toml").read_text()
@@ -224,3 +224,19 @@ def test_what_a_parallel_robot_does_not_have_is_said() -> None:
     assert caught.value.code == "serial-chain-needed"
     with pytest.raises(InputError, match=r"parameters has shape \(17,\), expected \(29,\)"):
         catalogue("upru6").with_parameters(np.zeros(17))
+
+
+def test_both_kinds_of_robot_are_stored_and_driven_alike(upru: SixUPRU) -> None:
+    random = np.random.default_rng(0)
+    for robot in (upru, catalogue("ur10e", rotor_inertia=True)):
+        assert model_from_document(json.loads(json.dumps(robot.to_document()))) == robot
+        assert len(robot.coordinate_names) == len(robot.joint_types) == robot.n_joints
+        q = getattr(robot, "home", np.zeros(6)) + random.uniform(-0.05, 0.05, (20, 6))
+        states = (q, *random.uniform(-1.0, 1.0, (2, 20, 6)))
+        joints = robot.joint_motion(*states)
+        for found, expected in zip(robot.from_joints(*joints), states, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-11)
+        error = robot.regressor(*states) @ robot.parameters - robot.inverse_dynamics(*states)
+        assert np.abs(error).max() < 1e-9
+    with pytest.raises(ModelError, match="kind 'toaster' is no robot; known are serial-chain, six-upru"):
+        model_from_document({"kind": "toaster"})

@@ -1,12 +1,13 @@
-"""What a serial chain and a parallel robot have in common as values."""
+"""Robots as values: changed copies, documents, digest, equality."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,19 +19,17 @@ from core.models.limits import JointLimits
 
 Array = NDArray[np.float64]
 
+_DOCUMENT_VERSION = 1
 
-class Robot(ABC):
-    """A frozen dataclass that describes a robot of n actuated joints.
+
+class RobotValue(ABC):
+    """What every ``Mechanism`` does alike, for frozen dataclasses that have the attributes below.
 
     Two robots are equal when everything that matters, that is ``digest()``, is.
-
-    Attributes
-    ----------
-    name, joint_names : for people and messages.
-    limits : of the actuated joints.
-    gravity : (3,) m/s² in the frame of the base.
-    drive_gains : (n,) N·m/A (N/A), or None where unknown.
     """
+
+    KIND: ClassVar[str]
+    """What documents and model files call this kind of robot."""
 
     name: str
     joint_names: tuple[str, ...]
@@ -97,9 +96,31 @@ class Robot(ABC):
         }
         return self._with(limits=replace(self.limits, **new))
 
-    @abstractmethod
     def to_document(self) -> dict[str, Any]:
-        """Return everything that matters as JSON-serialisable data."""
+        """Return the whole robot as JSON-serialisable data; ``from_document`` gives the same robot back."""
+        values = {item.name: _plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
+        return {"kind": self.KIND, "version": _DOCUMENT_VERSION, **values}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the robot that ``to_document`` described.
+
+        Raises
+        ------
+        ModelError
+            The document is of another kind or version, or incomplete.
+        """
+        if document.get("kind") != cls.KIND or document.get("version") != _DOCUMENT_VERSION:
+            raise ModelError(
+                f"not a {cls.KIND} document of version {_DOCUMENT_VERSION}: "
+                f"kind {document.get('kind')!r}, version {document.get('version')!r}"
+            )
+        values = {key: value for key, value in document.items() if key not in ("kind", "version")}
+        try:
+            values["limits"] = JointLimits.from_document(values["limits"])
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise ModelError(f"incomplete or foreign {cls.KIND} document: {error}") from error
 
     def digest(self) -> str:
         """Return the SHA-256 (hex) of everything that matters to dynamics, limits and names."""
@@ -128,3 +149,14 @@ class Robot(ABC):
         self,
     ) -> tuple[Any, ...]:  # NumPy forgets read-only flags in a pickle; the constructor sets them
         return (type(self), tuple(getattr(self, f.name) for f in fields(cast(Any, self))))
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of a field as JSON knows it; None stands for no limit, too."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, JointLimits):
+        return value.to_document()
+    if isinstance(value, tuple):
+        return list(value)
+    return None if isinstance(value, float) and np.isinf(value) else value
