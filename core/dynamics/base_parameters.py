@@ -5,13 +5,13 @@ parameters unidentifiable. QR with column pivoting on random states finds them (
 ``W = [W1 W2]``, W1 of full rank, ``W2 = W1 beta`` and ``beta = R1^-1 R2``, the torque is
 ``W1 (phi1 + beta phi2) = W1 phi_b``.
 
-The reduction works on any stacked regressor with named columns; ``reduce_to_base`` feeds it a serial chain.
+The reduction works on any stacked regressor with named columns; ``reduce_to_base`` feeds it a robot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from core.errors import InputError, ModelError
-from core.models.chain import INERTIAL_NAMES, SerialChain
+from core.models import Mechanism, SerialChain, SixUPRU
+from core.models.chain import INERTIAL_NAMES
 
 Array = NDArray[np.float64]
 
@@ -36,6 +37,8 @@ _TYPICAL_RATE = 2.0  # rad/s, m/s
 _TYPICAL_ACCELERATION = 5.0  # rad/s², m/s²
 _WIDEST_TRAVEL = {"revolute": np.pi, "prismatic": 1.0}  # rad, m
 _LEAST_TRAVEL = 0.05  # of the widest
+_PLATFORM_TRAVEL = 0.1  # of a leg's length, and rad; rates and accelerations likewise, per s and s²
+_SAME_REGROUPING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,23 +116,23 @@ class BaseParameters:
 
 
 def reduce_to_base(
-    model: SerialChain,
+    model: Mechanism,
     *,
     samples: int | None = None,
     seed: int = 0,
     preferred: Sequence[str] = (),
     tolerance: float = GEOMETRY_ROUNDING,
 ) -> BaseParameters:
-    """Return the base parameters of a serial chain.
+    """Return the base parameters of a robot.
 
     Parameters
     ----------
-    model : the chain; its gravity counts, so a tilted base may have more base parameters.
+    model : the robot; its gravity counts, so a tilted base may have more base parameters.
     samples : random states; by default enough for four rows per column.
-    seed : of the random states. Positions fill the joint's travel (at most a turn, or 2 m), rates and
-        accelerations moderate ranges around zero: the result is a property of the structure alone.
+    seed : of the random states, see ``random_states``: the result is a property of the structure alone.
     preferred : names of parameters to build base parameters around; these come first, in this order. After them
-        come those of the usual regrouping towards the base (Khalil and Dombre 2002), so that relations stay short.
+        come those of the usual regrouping towards the base (Khalil and Dombre 2002), so that relations stay short;
+        for a 6-UPRU robot the 17 of its closed form, whose exact coefficients are taken where the numbers agree.
     tolerance : see ``reduce_columns``.
 
     Raises
@@ -142,17 +145,26 @@ def reduce_to_base(
     count = samples if samples is not None else max(50, -(-4 * model.n_parameters // model.n_joints))
     regressor = model.regressor(*random_states(model, count, seed))
     stacked = regressor.reshape(-1, model.n_parameters)
-    return reduce_columns(
+    found = reduce_columns(
         stacked, model.parameter_names, leading=preferred, preferred=(usual_parameters(model),), tolerance=tolerance
     )
+    if isinstance(model, SixUPRU) and found.base_names == model.base_parameter_names:
+        off = np.abs(found.projection - model.base_projection).max()
+        if off < _SAME_REGROUPING * np.abs(model.base_projection).max():
+            return replace(found, projection=model.base_projection)
+    return found
 
 
-def usual_parameters(model: SerialChain) -> tuple[str, ...]:
+def usual_parameters(model: Mechanism) -> tuple[str, ...]:
     """Return the parameters that the usual regrouping keeps (Khalil and Dombre 2002).
 
-    What link j does in common with link j-1 is counted into link j-1: for a revolute joint its mass, its
+    What link j of a serial chain does in common with link j-1 is counted into link j-1: for a revolute joint its mass, its
     first moment along the axis and one of the two inertias across it; for a prismatic joint all inertias.
     """
+    if isinstance(model, SixUPRU):
+        return model.base_parameter_names
+    if not isinstance(model, SerialChain):
+        return ()
     kept: list[str] = []
     for j, (kind, axis) in enumerate(zip(model.joint_types, model.axis, strict=True), start=1):
         if kind == "prismatic":
@@ -165,9 +177,17 @@ def usual_parameters(model: SerialChain) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def random_states(model: SerialChain, samples: int, seed: int) -> tuple[Array, Array, Array]:
-    """Return q, qd, qdd (samples, n), uniform in moderate ranges within the joints' travel."""
+def random_states(model: Mechanism, samples: int, seed: int) -> tuple[Array, Array, Array]:
+    """Return q, qd, qdd (samples, n), uniform in moderate ranges.
+
+    Joints of a serial chain fill their travel (at most a turn, or 2 m); a platform stays around its home pose.
+    """
     random = np.random.default_rng(seed)
+    if isinstance(model, SixUPRU):
+        length = float(model.leg_lengths(model.home).mean())
+        size = _PLATFORM_TRAVEL * np.array([length, length, length, 1.0, 1.0, 1.0])
+        q, qd, qdd = random.uniform(-size, size, (3, samples, 6))
+        return model.home + q, 10.0 * qd, 10.0 * qdd
     widest = np.array([_WIDEST_TRAVEL[kind] for kind in model.joint_types])
     lower = np.maximum(model.limits.position_lower, -widest)
     upper = np.minimum(model.limits.position_upper, widest)
