@@ -158,8 +158,8 @@ def reduce_to_base(
 def usual_parameters(model: Mechanism) -> tuple[str, ...]:
     """Return the parameters that the usual regrouping keeps (Khalil and Dombre 2002).
 
-    What link j of a serial chain does in common with link j-1 is counted into link j-1: for a revolute joint its mass, its
-    first moment along the axis and one of the two inertias across it; for a prismatic joint all inertias.
+    What link j of a serial chain does in common with link j-1 is counted into link j-1: for a revolute joint its
+    mass, its first moment along the axis and one of the two inertias across it; for a prismatic joint all inertias.
     """
     if isinstance(model, SixUPRU):
         return model.base_parameter_names
