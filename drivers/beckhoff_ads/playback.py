@@ -26,7 +26,7 @@ from drivers.trajectory import PlayableTrajectory
 from drivers.twincat_layout import SAMPLE, Command, End, Error, Mode, Result
 
 BEAT_PERIOD = 0.04  # s between two heartbeats, well below the PLC's watchdog
-PROGRESS_PERIOD = 0.1  # s
+LONGEST_PLC_SILENCE = 0.25  # s without a new heartbeat of the PLC
 LAST_BIT = ApproachSpeed(0.01, 0.05)  # m/s, m/s² of the way to the first pose where no approach was asked for
 LONGEST_LAST_BIT = 0.01  # m that it may be
 STOP_TIMEOUT = 1.2  # s for the PLC to bring the legs to rest
@@ -78,6 +78,8 @@ class Playback:
         self._listener = listener
         self._variables = Variables(session)
         self._beat = 0
+        self._plc_beat = -1
+        self._plc_lived = 0.0  # monotonic time of its last heartbeat that was new, s
         self._version = 0
 
     def run(self) -> MotionFinish:
@@ -219,14 +221,20 @@ class Playback:
         raise MotionFailed(f"the PLC has stopped the robot: {reason}", code)
 
     def _look(self) -> tuple[Any, Any]:
-        """Beat, and return ST_DynidState and the time along the path."""
+        """Beat, make sure that the PLC does, and return ST_DynidState and the time along the path."""
+        names = ("stState", "fPathTime", "nPlcBeat")
         try:
             self._keep_beating()
-            state, path_time = self._variables.read("stState", "fPathTime")
+            state, path_time, plc_beat = self._variables.read(*names)
         except SymbolsChanged:  # the PLC goes on with the motion; where its variables are now has to be asked
             self._variables = Variables(self._session)
             self._keep_beating()
-            state, path_time = self._variables.read("stState", "fPathTime")
+            state, path_time, plc_beat = self._variables.read(*names)
+        now = time.monotonic()
+        if int(plc_beat) != self._plc_beat:
+            self._plc_beat, self._plc_lived = int(plc_beat), now
+        elif now - self._plc_lived > LONGEST_PLC_SILENCE:
+            raise MotionFailed("the PLC's heart has stopped beating: its program does not run", "plc-heartbeat-lost")
         return state, path_time
 
     def _keep_beating(self) -> None:

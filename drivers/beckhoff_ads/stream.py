@@ -48,7 +48,6 @@ class AdsRingReader:
         self._cursor: RingCursor | None = None
         self._counter: CycleCounter | None = None
         self._state: np.void | None = None
-        self._states: list[bytes] = []  # from the library's thread, oldest first
         self._notices: list[str] = []
         self._next_poll = 0.0
         self._last_poll = 0.0
@@ -105,8 +104,6 @@ class AdsRingReader:
         return None if state is None else outputs.controller_state(state)
 
     def take_notices(self) -> list[str]:
-        while self._states:
-            self._take_state(np.frombuffer(self._states.pop(0), STATE.dtype)[0])
         notices, self._notices = self._notices, []
         return notices
 
@@ -130,7 +127,11 @@ class AdsRingReader:
             )
         stamp, head, _ = self._read_ring(session, [])
         self._follow_program(stamp, head, cycle)
-        session.notify(self.address.variable("stState"), STATE.dtype.itemsize, self._states.append)
+        session.notify(
+            self.address.variable("stState"),
+            STATE.dtype.itemsize,
+            lambda raw: self._take_state(np.frombuffer(raw, STATE.dtype)[0]),
+        )
         self._take_state(*variables.read("stState"))
         self._last_poll = self._last_sample = time.monotonic()
 
@@ -226,5 +227,6 @@ class AdsRingReader:
     # --- states ----------------------------------------------------------------------------------------
 
     def _take_state(self, state: np.void) -> None:
+        """Take note of a state; called by this object's thread first, then by the library's."""
         self._notices += [f"{self.address}: {news}" for news in outputs.news(state, self._state)]
         self._state = state

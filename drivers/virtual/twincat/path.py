@@ -101,3 +101,9 @@ def _between_rows(rows: Array, period: float, time: float, share: float, out: Ar
     u = at - row
     for j in range(rows.shape[1]):
         out[j] = share * (rows[row, j] + u * (rows[row + 1, j] - rows[row, j]))
+
+
+def warm_up(legs: int) -> None:
+    """Have the kernels compiled, or loaded from the cache, before a cycle needs them."""
+    rows = np.zeros((2, legs))
+    PathPlayer(1.0, rows, rows, rows, 1.0).advance(np.zeros((3, legs)), np.zeros(legs), 0.001)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from drivers.twincat_layout import LEGS, VERSION, Command, End, Error, Mode, Result, Status
 from drivers.virtual.target_motions import Motion, PointToPoint, SpeedRamp
 from drivers.virtual.twincat.interface import Order, PlcInterface
-from drivers.virtual.twincat.path import FADE, PathPlayer
+from drivers.virtual.twincat.path import FADE, PathPlayer, warm_up
 from drivers.virtual.twincat.symbols import SymbolTable
 from drivers.virtual.twincat.tables import UploadedTable
 
@@ -71,6 +71,7 @@ class PlcProgram:
         self._identity = identity
         self._born = time.time_ns() - _EPOCH_2000 * 10**9
         self._downloaded = self._online_changes = 0
+        warm_up(LEGS)
         self._initialise()
 
     @property
