@@ -10,10 +10,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # one core, like the peers; read when 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import dynamics, estimation
+from benchmarks import dynamics, estimation, parallel_robot
 from benchmarks.comparison import Comparison
 
-BENCHMARKS = (dynamics.run, estimation.run)
+BENCHMARKS = (dynamics.run, parallel_robot.run, estimation.run)
 
 
 def _duration(seconds: float | None) -> str:
