@@ -51,7 +51,7 @@ Commands are lines of text, whatever their syntax::
     accepted = '"ok": ?true'           # regular expression that finds something in the reply to what was accepted
     angle = "rad"                      # of points: rad or deg
     period = 0.004                     # s between points
-    lookahead = 0.04                   # s of points that are sent ahead, for the controller to buffer
+    lookahead = 0.1                    # s of points that are sent ahead, for the controller to buffer
 
     [commands.texts]                   # each optional
     servo_point = 'ServoJ(<q>,t=<period>)'

@@ -101,6 +101,7 @@ class Playback:
         self._point: Array = self._pose
         self._sent: list[float] = []  # monotonic time of every point, s
         self._late = 0
+        self._shown = 0.0  # s of the trajectory at which progress is told next
 
     def run(self) -> MotionFinish:
         """Play, and leave the robot at rest; returns how it went.
@@ -203,12 +204,9 @@ class Playback:
             held += self._period
 
     def _report(self, path_time: float) -> None:
-        reached = min(max(path_time - self._lookahead, 0.0), self._path.duration)
-        if path_time >= self._path.duration or reached >= self._shown:
-            self._shown = reached + PROGRESS_PERIOD
-            self._send_event("progress", time=reached)
-
-    _shown = 0.0
+        if path_time >= self._shown:
+            self._shown = path_time + PROGRESS_PERIOD
+            self._send_event("progress", time=min(path_time, self._path.duration))
 
     # --- points ----------------------------------------------------------------------------------------------
 

@@ -71,6 +71,7 @@ class FeedbackReader:
         self._received, self._known = 0, False
         self._counter.new_connection()
         self._socket = open_connection(self.host, self._port, "feedback")
+        self._socket.setblocking(False)
         self._expect_together(self._socket)
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
@@ -203,7 +204,7 @@ class FeedbackReader:
         while (left := deadline - time.monotonic()) > 0.0:
             self._poll.poll(1e3 * min(left, LONGEST_WAIT))
             try:
-                data = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+                data = self._socket.recv(RECEIVE_BYTES)  # what there is, be it less than was waited for
             except BlockingIOError:
                 continue
             except OSError as error:

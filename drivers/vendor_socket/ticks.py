@@ -35,16 +35,27 @@ class FrameTicks:
 
 
 class StampTicks:
-    """Counts sample periods by time stamps that need not be regular: what is rounded is each step, not the sum."""
+    """Counts sample periods by time stamps that jitter, by less than half a period, about a regular beat.
+
+    The beat is followed: each stamp moves it by a share of what it is off.
+    """
+
+    _SHARE = 0.1
 
     def __init__(self, rate_hz: float) -> None:
         self._rate = rate_hz
-        self._last: tuple[float, int] | None = None
+        self._beat: float | None = None  # s, of the last frame
+        self._tick = 0
 
     def count(self, stamps: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return ticks (m,) of ``stamps`` (m,) in s; a clock that began anew gives smaller ticks than before."""
-        before, ticks = self._last or (float(stamps[0]), 0)
-        steps = np.rint(np.diff(stamps, prepend=before) * self._rate).astype(np.int64)
-        counted: NDArray[np.int64] = ticks + np.cumsum(steps)
-        self._last = float(stamps[-1]), int(counted[-1])
-        return counted
+        ticks = []
+        beat = float(stamps[0]) if self._beat is None else self._beat
+        for stamp in stamps.tolist():
+            steps = round((stamp - beat) * self._rate)
+            self._tick += steps
+            beat += steps / self._rate
+            beat += self._SHARE * (stamp - beat)
+            ticks.append(self._tick)
+        self._beat = beat
+        return np.array(ticks, np.int64)

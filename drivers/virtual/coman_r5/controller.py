@@ -20,7 +20,7 @@ from drivers.virtual.target_motions import Motion, SpeedRamp
 Array = NDArray[np.float64]
 
 MODEL = "COMAN R5 VIRTUAL"
-WATCHDOG = 0.1  # s without a word from whoever sends servo points
+WATCHDOG = 0.15  # s without a word from whoever sends servo points
 MOVING, RUNNING, PROTECTIVE, EMERGENCY = 1, 2, 4, 8  # status bits
 
 _log = logging.getLogger(__name__)
