@@ -43,7 +43,7 @@ class ObservationColumns:
         joint_weights: Array | None = None,
     ) -> None:
         self.robot: ExcitedRobot = ExcitedArm(robot) if isinstance(robot, SerialChain) else robot
-        self.joint_weights = None if joint_weights is None else np.asarray(joint_weights, dtype=np.float64)
+        self.joint_weights = None if joint_weights is None else _weights(joint_weights, self.robot)
         self._friction = _Friction(() if friction is None else _laws(friction, self.robot), len(self.robot.base_names))
 
     @property
@@ -119,6 +119,13 @@ class _Friction:
         for law, joints, places in self._groups:
             slopes = law.slopes(qd[:, joints].ravel(), sign_width=sign_width).reshape(len(qd), *places.shape)
             out[:, joints] += np.einsum("kjc,kjc->kj", weights[:, joints[:, None], places], slopes)
+
+
+def _weights(weights: Array, robot: ExcitedRobot) -> Array:
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (robot.n_rows,) or not np.all(values > 0.0):
+        raise InputError(f"joint_weights: {robot.n_rows} positive numbers are needed, got {values.tolist()}")
+    return values
 
 
 def _laws(friction: str | Sequence[str], robot: ExcitedRobot) -> tuple[VelocityLaw, ...]:

@@ -22,6 +22,8 @@ def trajectory_from_definition(definition: Mapping[str, Any]) -> Trajectory:
     InputError
         The family is unknown, a key is missing or unknown, or an array has the wrong shape.
     """
+    if not isinstance(definition, Mapping):
+        raise InputError(f"a trajectory's definition is a mapping with a family, not {definition!r:.50}")
     family = definition.get("family")
     if not isinstance(family, str) or family not in _FAMILIES:
         raise InputError(

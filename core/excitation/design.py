@@ -27,8 +27,9 @@ from core.excitation.criteria import (
     block_weights,
     check_criterion,
 )
+from core.excitation.excited_robot import ExcitedRobot
 from core.excitation.families import LinearFamily, family
-from core.excitation.feasibility import InfeasibleError
+from core.excitation.feasibility import nothing_found
 from core.excitation.limits import DesignLimits
 from core.excitation.motion_check import MotionReport
 from core.excitation.parallel import Found, in_parallel
@@ -68,7 +69,7 @@ class DesignSettings:
     harmonics : K per joint; a spline has 2 K free control points.
     period : s; duration of the trajectory, or of each segment.
     criterion : "cond", "cond_normalised", "d_optimal", "a_optimal" or "coman".
-    friction : friction model whose columns the criterion has; None = base parameters only.
+    friction : velocity law whose columns the criterion has, or one per joint; None = base parameters only.
     optimizer : one of ``OPTIMIZERS``; segments are always designed by the COMAN iteration.
     time_budget : s.
     seed : of everything random. With ``max_candidates`` (and enough time) a design is reproducible.
@@ -81,7 +82,7 @@ class DesignSettings:
     harmonics: int = 5
     period: float = 20.0
     criterion: str = "cond"
-    friction: str | None = None
+    friction: str | Sequence[str] | None = None
     optimizer: str = "interior_point"
     time_budget: float = 60.0
     seed: int = 0
@@ -143,6 +144,7 @@ class Design:
             "log_det": self.log_det,
             "columns": list(self.columns),
             "limit_use": {margin.kind: list(margin.use) for margin in self.report.margins},
+            "margins": {margin.kind: margin.to_document() for margin in self.report.margins},
             "clearances": [asdict(clearance) for clearance in self.report.clearances],
             "seed": self.settings.seed,
             "settings": asdict(self.settings),
@@ -154,7 +156,7 @@ class Design:
 
 
 def design(
-    model: SerialChain,
+    model: SerialChain | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     *,
@@ -169,7 +171,8 @@ def design(
 
     Parameters
     ----------
-    model : nominal robot; whether it has rotor inertias decides whether the criterion has their columns.
+    model : nominal robot, an arm or whatever ``excited_robot`` describes; whether it has rotor inertias decides
+        whether the criterion has their columns.
     limits : never violated by what is returned. The model's own limits play no part.
     warm_start : a trajectory to begin with, of any family and duration.
     on_progress : called often.
@@ -190,7 +193,7 @@ def design(
 
 
 def _design(
-    model: SerialChain,
+    model: SerialChain | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     warm_start: Trajectory | None,
@@ -200,7 +203,7 @@ def _design(
     executor: Executor | None,
     workers: int,
 ) -> Design:
-    columns = ObservationColumns(model, settings.friction, _weights(settings, model))
+    columns = ObservationColumns(model, settings.friction, _weights(settings))
     compile_kernels(columns, limits)
     started = clock()
     if settings.family == SEGMENTS:
@@ -269,13 +272,8 @@ def evaluate(trajectory: Trajectory, columns: ObservationColumns) -> float:
     return ConditionNumber().value(information(fine_samples(trajectory), columns))
 
 
-def _weights(settings: DesignSettings, model: SerialChain) -> Array | None:
-    if settings.joint_weights is None:
-        return None
-    weights = np.array(settings.joint_weights, dtype=np.float64)
-    if weights.shape != (model.n_joints,) or not np.all(weights > 0.0):
-        raise InputError(f"joint_weights: {model.n_joints} positive numbers are needed, got {weights.tolist()}")
-    return weights
+def _weights(settings: DesignSettings) -> Array | None:
+    return None if settings.joint_weights is None else np.array(settings.joint_weights, dtype=np.float64)
 
 
 def _family(settings: DesignSettings, limits: DesignLimits) -> LinearFamily:
@@ -323,11 +321,8 @@ def _best(referee: Search) -> Array:
         if referee.best is None:
             referee.offer(fallback())
     if referee.best is None:
-        raise InfeasibleError(
-            "no trajectory was found that keeps the limits on the 1 ms grid; they leave hardly any room. "
-            "Loosen them a little, or give more time",
-            kind="all",
-        )
+        problem = referee.problem
+        raise nothing_found(problem.family, problem.columns, problem.limits, referee.centre)
     return referee.best
 
 
@@ -370,13 +365,19 @@ def _design_segments(
 
 
 def _search_alone(
-    model: SerialChain, limits: DesignLimits, settings: DesignSettings, seconds: float, seed: int, warm: list[Array]
+    model: SerialChain | ExcitedRobot,
+    limits: DesignLimits,
+    settings: DesignSettings,
+    seconds: float,
+    seed: int,
+    warm: list[Array],
+    stop: Callable[[], bool],
 ) -> Found:
     """One worker's part: a search of its own."""
     with threadpool_limits(1, "blas"):
-        columns = ObservationColumns(model, settings.friction, _weights(settings, model))
+        columns = ObservationColumns(model, settings.friction, _weights(settings))
         members = _family(settings, limits)
         problem = _problem(columns, _criterion(settings, columns, members, limits), members, limits)
-        referee = Search(problem, seconds, np.random.default_rng(seed), time.monotonic)
+        referee = Search(problem, seconds, np.random.default_rng(seed), time.monotonic, stop)
         _spend(referee, settings, warm)
     return Found(_best(referee), referee.best_value, referee.history, referee.candidates)

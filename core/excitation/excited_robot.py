@@ -52,6 +52,11 @@ class ExcitedRobot(Protocol):
         ...
 
     @property
+    def n_rows(self) -> int:
+        """Number r of rows that a sample has in the observation matrix."""
+        ...
+
+    @property
     def base_names(self) -> tuple[str, ...]:
         """Names (b,) of the base parameters."""
         ...
@@ -107,6 +112,10 @@ class ExcitedArm:
     @property
     def coordinate_units(self) -> tuple[str, ...]:
         return tuple(position for position, _ in units_of(self.model))
+
+    @property
+    def n_rows(self) -> int:
+        return self.model.n_joints
 
     @property
     def base_names(self) -> tuple[str, ...]:

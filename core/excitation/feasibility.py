@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from core.errors import DynidError
+from core.errors import DynidError, MotionLimitError
 from core.excitation.columns import ObservationColumns
 from core.excitation.families import LinearFamily
 from core.excitation.limits import DesignLimits
 from core.excitation.linear_limits import LIMIT_KINDS, LinearLimits
 from core.excitation.nonlinear_limits import NonlinearLimits
 from core.excitation.trajectory import Motion
+from core.excitation.verification import verify
 
 Array = NDArray[np.float64]
 
@@ -53,6 +54,29 @@ def interior_point_of(
     if others.worst(centre).room > 0.0:
         return centre
     return _search(centre, linear, others, seed)
+
+
+def nothing_found(family: LinearFamily, columns: ObservationColumns, limits: DesignLimits, x: Array) -> InfeasibleError:
+    """Say why a search has found nothing, judged by the trajectory with the most room, of coefficients x (n, m)."""
+    try:
+        report = verify(family.trajectory(x), columns, limits)
+    except MotionLimitError as error:
+        return InfeasibleError(
+            "no trajectory was found that keeps the limits on the 1 ms grid; they leave hardly any room. The one with "
+            f"most of it: {error.detail.partition(' Nothing was moved')[0]} Loosen that limit a little, or take a "
+            "longer period",
+            **error.context,
+            excess=abs(error.context["value"] - error.context.get("limit", 0.0)),
+        )
+    margin = max(report.margins, key=lambda margin: max(margin.use))
+    joint = int(np.argmax(margin.use))
+    return InfeasibleError(
+        f"what was found within the limits moves too little to tell all {columns.count} columns apart: their "
+        f"condition number is infinite. What leaves least room is the {margin.kind} of joint {joint + 1} "
+        f"({columns.robot.coordinate_names[joint]}); take a longer period or more harmonics, or give more time",
+        kind=margin.kind,
+        joint=joint + 1,
+    )
 
 
 def _check_ends(columns: ObservationColumns, limits: DesignLimits) -> None:

@@ -9,6 +9,7 @@ given.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,10 @@ class LimitMargin:
     use: tuple[float, ...]
     least: tuple[float, ...]
     units: tuple[str, ...]
+
+    def to_document(self) -> dict[str, Any]:
+        """Return JSON-serialisable data: the least distances, null where there is no limit, and their units."""
+        return {"least": [least if np.isfinite(least) else None for least in self.least], "units": list(self.units)}
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +32,25 @@ class Found:
     candidates: int
 
 
-Task = Callable[[float, int, list[Array]], Found]
-"""(seconds, seed, coefficients to begin with) -> found; picklable."""
+class StopFlag:
+    """A file whose existence asks searches to end, in whatever process they run. It may be asked at every step."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._looked, self._raised = float("-inf"), False
+
+    def raise_it(self) -> None:
+        self._file.touch()
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if not self._raised and now - self._looked >= _POLL:
+            self._looked, self._raised = now, self._file.exists()
+        return self._raised
+
+
+Task = Callable[[float, int, list[Array], Callable[[], bool]], Found]
+"""(seconds, seed, coefficients to begin with, asked whether to stop) -> found; picklable."""
 
 
 def in_parallel(
@@ -58,34 +77,35 @@ def in_parallel(
     candidates = 0
     running: dict[Future[Found], float] = {}
 
-    def submit() -> None:
-        elapsed = time.monotonic() - started
-        seconds = budget - elapsed
-        if seconds <= 0.0 or stop():
-            return
-        if slice_length is not None:
-            seconds = min(seconds, max(_SLICE_LIMITS[0], min(slice_length, _SLICE_LIMITS[1])))
-        own = int(seeds.spawn(1)[0].generate_state(1)[0])
-        running[executor.submit(task, seconds, own, warm if best is None else [best.x])] = elapsed
+    with tempfile.TemporaryDirectory(prefix="dynid-search-") as folder:
+        flag = StopFlag(Path(folder) / "stop")
 
-    for _ in range(workers):
-        submit()
-    while running:
-        done, _ = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
-        for future in done:
-            begun, found = running.pop(future), future.result()
-            candidates += found.candidates
-            if best is None or found.value < best.value:
-                best = found
-                least = history[-1][1] if history else np.inf
-                history += [(begun + when, value) for when, value in found.history if value < least]
+        def submit() -> None:
+            elapsed = time.monotonic() - started
+            seconds = budget - elapsed
+            if seconds <= 0.0 or stop():
+                return
+            if slice_length is not None:
+                seconds = min(seconds, max(_SLICE_LIMITS[0], min(slice_length, _SLICE_LIMITS[1])))
+            own = int(seeds.spawn(1)[0].generate_state(1)[0])
+            running[executor.submit(task, seconds, own, warm if best is None else [best.x], flag)] = elapsed
+
+        for _ in range(workers):
             submit()
-        value = None if best is None else best.value
-        on_progress(Progress(time.monotonic() - started, budget, value, 0.0, candidates))
-        if best is not None and stop():
-            for future in running:
-                future.cancel()
-            break
+        while running:
+            done, _ = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
+            for future in done:
+                begun, found = running.pop(future), future.result()
+                candidates += found.candidates
+                if best is None or found.value < best.value:
+                    best = found
+                    least = history[-1][1] if history else np.inf
+                    history += [(begun + when, value) for when, value in found.history if value < least]
+                submit()
+            value = None if best is None else best.value
+            on_progress(Progress(time.monotonic() - started, budget, value, 0.0, candidates))
+            if stop():
+                flag.raise_it()  # those that run come back with what they have
     if best is None:
-        raise InfeasibleError("the design was stopped before it began", kind="stopped")
+        raise InfeasibleError("the design was stopped before it had found anything", kind="stopped")
     return Found(best.x, best.value, history, candidates)

@@ -42,7 +42,7 @@ def _options(
 
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
-app.command("excite")(excite.excite)
+app.command("excite", cls=ListOptionsCommand)(excite.excite)
 app.command("identify", cls=ListOptionsCommand)(identify.identify)
 app.command("payload", cls=ListOptionsCommand)(payload.payload)
 app.command("export")(export.export)

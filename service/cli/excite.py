@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.errors import InputError
+from service.cli.options import parse_friction
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -39,13 +40,17 @@ def excite(
     family: Annotated[
         str, typer.Option(help="fourier_quintic, fourier, bspline, or fourier_segments (the COMAN iteration).")
     ] = "fourier_quintic",
-    harmonics: Annotated[int, typer.Option(min=1, help="Per joint; a spline has 2 K free control points.")] = 5,
+    harmonics: Annotated[int, typer.Option(min=1, max=50, help="Per joint; a spline has 2 K free control points.")] = 5,
     period: Annotated[float, typer.Option(help="Duration of the trajectory, or of each segment, s.")] = 20.0,
     criterion: Annotated[
         str, typer.Option(help="cond, cond_normalised, d_optimal, a_optimal, or coman (weighted sum).")
     ] = "cond",
     friction: Annotated[
-        str | None, typer.Option(help="Friction whose columns count too, as coulomb_viscous. Absent: none.")
+        list[str] | None,
+        typer.Option(
+            help="Velocity law whose columns count too, such as coulomb_viscous or arctan(f4=5): one for all joints, "
+            "or one per joint. Absent: base columns only."
+        ),
     ] = None,
     rotor_inertia: Annotated[bool, typer.Option("--rotor-inertia", help="Rotor inertias are columns too.")] = False,
     time_budget: Annotated[float, typer.Option(help="s. Ctrl-C ends earlier, with the best so far.")] = 60.0,
@@ -76,7 +81,7 @@ def excite(
         harmonics=harmonics,
         period=period,
         criterion=criterion,
-        friction=friction,
+        friction=None if friction is None else parse_friction(friction),
         optimizer=optimizer,
         time_budget=time_budget,
         seed=seed,
@@ -99,6 +104,9 @@ def excite(
             executor=executor,
             workers=workers,
         )
+        stopped = interrupted()
+    if stopped:
+        console.print(f"stopped after {found.seconds:.1f} of {time_budget:g} s; this is the best that was found:")
     _print(console, chain, found)
     if json_file is not None:
         _write(json_file, "--json", json.dumps(found.to_document(), indent=2, allow_nan=False) + "\n")
@@ -137,6 +145,10 @@ def _check_outputs(json_file: Path | None, samples: Path | None, plot: Path | No
     for option, file in (("--json", json_file), ("--samples", samples)):
         if file is not None and not file.absolute().parent.is_dir():
             raise InputError(f"{option}: there is no folder {file.absolute().parent}")
+        if file is not None and file.is_dir():
+            raise InputError(f"{option}: {file} is a folder, not a file")
+    if plot is not None and plot.exists() and not plot.is_dir():
+        raise InputError(f"--plot: {plot} is a file, not a folder")
     if samples is not None:
         uniform_grid(duration, SAMPLE_PERIOD)
     if plot is not None and find_spec("matplotlib") is None:

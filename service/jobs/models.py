@@ -126,7 +126,8 @@ class ExciteRequest(_Model):
     ] = 20.0
     criterion: Literal["cond", "cond_normalised", "d_optimal", "a_optimal", "coman"] = "cond"
     friction: Annotated[
-        Literal["coulomb_viscous"] | None, Field(description="Whose columns count too; null: base parameters only.")
+        str | Annotated[list[str], Field(min_length=1, max_length=64)] | None,
+        Field(description="Velocity law whose columns count too, or one per joint; null: base parameters only."),
     ] = "coulomb_viscous"
     rotor_inertia: Annotated[bool, Field(description="Reflected rotor inertias are columns too.")] = False
     optimizer: Literal["interior_point", "slsqp", "cma_es", "genetic"] = "interior_point"

@@ -151,15 +151,31 @@ def test_stopping_returns_the_best_so_far(robot: SerialChain, tmp_path: Path) ->
     assert found.seconds < FOREVER / 2
 
 
-def test_searches_run_side_by_side_in_an_executor(robot: SerialChain, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("optimizer", "candidates"), [("interior_point", 1), ("genetic", None)])
+def test_searches_run_side_by_side_until_they_are_stopped(
+    optimizer: str, candidates: int | None, robot: SerialChain, tmp_path: Path
+) -> None:
+    """Those that learn over their whole run are not waited for: they come back with what they have."""
     bounds = limits(tmp_path)
-    settings = replace(QUICK, time_budget=2.0, max_candidates=None)
+    settings = replace(QUICK, optimizer=optimizer, max_candidates=candidates)
+    seen: list[Progress] = []
+
+    def good_enough() -> bool:
+        if optimizer == "genetic":  # its searches are told nothing before they end
+            return len(seen) > 20
+        return bool(seen) and seen[-1].best is not None and seen[-1].best < 400.0
+
     with ThreadPoolExecutor(2) as executor:
-        found = design(robot, bounds, settings, executor=executor, workers=2)
+        found = design(robot, bounds, settings, executor=executor, workers=2, on_progress=seen.append, stop=good_enough)
     check(found, robot, bounds)
-    assert found.value < 400.0
+    assert found.seconds < FOREVER / 2
     values = [value for _, value in found.history]
     assert values == sorted(values, reverse=True)
+
+
+def test_nothing_is_made_up_when_a_search_is_stopped_before_it_begins(robot: SerialChain, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as executor, pytest.raises(InfeasibleError, match="stopped before it had found"):
+        design(robot, limits(tmp_path), QUICK, executor=executor, workers=2, stop=lambda: True)
 
 
 def unlimited(**joints: np.ndarray) -> JointLimits:
