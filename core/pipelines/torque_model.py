@@ -66,9 +66,8 @@ class TorqueModel:
 
     def link_torque(self, motion: JointMotion, base_parameters: Array) -> Array:
         """Return the torques (N, n) of the rigid body alone, for base parameters (b,)."""
-        standard = np.zeros(self.chain.n_parameters)
-        standard[self.base.independent] = base_parameters  # the others are regrouped into these: zero will do
-        return self.chain.with_parameters(standard).inverse_dynamics(motion.q, motion.qd, motion.qdd)
+        blocks = (self._rigid_columns(motion, part) @ base_parameters for part in _blocks(0, motion.n_samples))
+        return np.concatenate(list(blocks))
 
     def predict(self, segment: Segment, parameters: Array) -> Array:
         """Return torques (n_rows, n) of a segment's rows, filtered like the measured ones."""
