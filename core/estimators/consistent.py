@@ -29,7 +29,7 @@ from core.estimators.joint_factors import r_factor
 from core.estimators.least_squares import WeightedLeastSquares
 from core.estimators.linear import condition_numbers, residual_std
 from core.estimators.observations import Observations, ParameterStructure
-from core.models import SerialChain
+from core.models import SerialChain, serial_chain
 
 Array = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ def consistent_parameters(
     IdentificationError
         The solver gives up.
     """
-    chain, made_up = _prior_chain(structure.chain, prior)
+    chain, made_up = _prior_chain(serial_chain(structure.chain, "a physically consistent estimate"), prior)
     unknowns = _Unknowns(chain, structure, prior_deviation)
     data = matrix @ block_diag(structure.base.projection, np.eye(matrix.shape[1] - structure.base.count))
     start = np.concatenate([chain.parameters, np.zeros(matrix.shape[1] - structure.base.count)])

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.dynamics.base_parameters import BaseParameters
 from core.errors import IdentificationError, InputError
 from core.estimators.joint_factors import JointFactors
-from core.models import SerialChain
+from core.models import Mechanism
 
 Array = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class ParameterStructure:
     nonnegative : indices of parameters that physics forbids to be negative, such as a viscous coefficient.
     """
 
-    chain: SerialChain
+    chain: Mechanism
     base: BaseParameters
     names: tuple[str, ...]
     nonnegative: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.export.c_friction import FrictionSource, friction_source
-from core.models import SerialChain
+from core.models import SerialChain, serial_chain
 from core.pipelines.identification import Identification
 
 Array = NDArray[np.float64]
@@ -169,7 +169,7 @@ def c_header(identification: Identification) -> str:
         guard=prefix.upper(),
         prefix=prefix,
         n=model.n_joints,
-        tables=_tables(model, chain_parameters),
+        tables=_tables(serial_chain(model, "a C header"), chain_parameters),
         gravity=", ".join(map(repr, (-model.gravity).tolist())),
         torque_function=_torque_function(friction, prefix, model.n_joints),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core.errors import InputError
 from core.estimators.consistent import ConsistentParameters, consistent_estimate
 from core.estimators.observations import ParameterStructure
+from core.models import serial_chain
 from core.pipelines.identification import Identification
 
 _TORQUE_UNITS = ("N·m", "N", "N·m, N")
@@ -32,17 +33,16 @@ def standard_parameters(identification: Identification) -> ConsistentParameters:
         )
     if identification.consistent:
         found = identification.consistent
+        model = serial_chain(identification.model, "a physically consistent estimate")
         standard = found["standard_parameters"]
         return ConsistentParameters(
-            chain=identification.model.with_parameters(
-                [standard[name] for name in identification.model.parameter_names]
-            ),
+            chain=model.with_parameters([standard[name] for name in model.parameter_names]),
             coef=identification.parameters_,
             covariance=identification.covariance_,
             not_identified=tuple(found["not_identified"]),
             on_bound=tuple(found["on_bound"]),
             made_up=tuple(found["made_up"]),
         )
-    model = identification.torque_model
-    structure = ParameterStructure(model.chain, model.base, model.names, model.nonnegative)
+    explained = identification.torque_model
+    structure = ParameterStructure(explained.chain, explained.base, explained.names, explained.nonnegative)
     return consistent_estimate(structure, identification.parameters_, identification.covariance_)

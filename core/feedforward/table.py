@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.excitation.trajectory import TrajectorySamples
-from core.models import SerialChain
+from core.models import Mechanism
 from core.pipelines.identification import Identification
 
 Array = NDArray[np.float64]
@@ -159,7 +159,7 @@ def _gains(identification: Identification, gains: ArrayLike | None) -> Array | N
     return values
 
 
-def _saturations(torque: Array, t: Array, model: SerialChain) -> tuple[Saturation, ...]:
+def _saturations(torque: Array, t: Array, model: Mechanism) -> tuple[Saturation, ...]:
     size = np.abs(torque)
     beyond = size > model.limits.torque
     return tuple(

@@ -189,10 +189,15 @@ class SerialChain(RobotValue):
             tool=self.tool.copy(),
         )
 
-    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+    def inverse_dynamics(
+        self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *, parameters: ArrayLike | None = None
+    ) -> Array:
         """Return joint torques (N, n) in N·m (N) of the rigid body and rotors, without friction.
 
-        q, qd, qdd are (N, n) in rad, rad/s, rad/s² (m, ...); (n,) counts as N = 1.
+        Parameters
+        ----------
+        q, qd, qdd : (N, n) in rad, rad/s, rad/s² (m, ...); (n,) counts as N = 1.
+        parameters : (p,) standard parameters other than the chain's own; no body need have them.
 
         Raises
         ------
@@ -202,7 +207,13 @@ class SerialChain(RobotValue):
         positions, rates, accelerations = self._states(q=q, qd=qd, qdd=qdd)
         out = np.empty_like(positions)
         workspace = make_workspace(self.n_joints)
-        kernels.rnea(self.arrays, positions, rates, accelerations, workspace, out)
+        arrays = self.arrays
+        if parameters is not None:
+            values = shaped(parameters, "parameters", (self.n_parameters,))
+            ten = 10 * self.n_joints
+            rotors = arrays.rotor_inertia if self.rotor_inertia is None else values[ten:].copy()
+            arrays = arrays._replace(inertial_parameters=values[:ten].reshape(-1, 10).copy(), rotor_inertia=rotors)
+        kernels.rnea(arrays, positions, rates, accelerations, workspace, out)
         return out
 
     def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:

@@ -72,8 +72,13 @@ class Mechanism(Protocol):
         """Names (p,) of the standard parameters."""
         ...
 
-    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
-        """Return efforts (N, n) of the actuated joints without friction, for q, qd, qdd (N, n)."""
+    def inverse_dynamics(
+        self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *, parameters: ArrayLike | None = None
+    ) -> Array:
+        """Return efforts (N, n) of the actuated joints without friction, for q, qd, qdd (N, n).
+
+        parameters (p,) may stand in for the robot's own; no body need have them.
+        """
         ...
 
     def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:

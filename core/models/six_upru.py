@@ -297,10 +297,22 @@ class SixUPRU(RobotValue):
 
     # --- dynamics -------------------------------------------------------------------------------------
 
-    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None = None) -> Array:
-        """Return the sensor forces (N, 6) in N, without friction, for q, qd, qdd (N, 6); (6,) counts as N = 1.
+    def inverse_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        wrench: ArrayLike | None = None,
+        *,
+        parameters: ArrayLike | None = None,
+    ) -> Array:
+        """Return the sensor forces (N, 6) in N, without friction.
 
-        wrench (N, 6) or (6,) acts on the platform from outside: force, and moment about its origin, in {B}.
+        Parameters
+        ----------
+        q, qd, qdd : (N, 6); (6,) counts as N = 1.
+        wrench : (N, 6) or (6,) on the platform from outside: force N, and moment N·m about its origin, in {B}.
+        parameters : (29,) standard parameters other than the robot's own; no body need have them.
 
         Raises
         ------
@@ -309,14 +321,17 @@ class SixUPRU(RobotValue):
         KinematicsError
             A pose is singular; the context names the sample, from 1.
         """
-        return self._forces(q, qd, qdd, wrench)[0]
+        arrays = self.arrays
+        if parameters is not None:
+            arrays = arrays._replace(parameters=shaped(parameters, "parameters", (29,)).copy())
+        return self._forces(arrays, q, qd, qdd, wrench)[0]
 
     def motor_force(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None = None) -> Array:
         """Return the forces (N, 6) that the drives exert on the push rods: those at the sensors and the rods' own.
 
         Arguments as in ``inverse_dynamics``.
         """
-        return self._forces(q, qd, qdd, wrench)[1]
+        return self._forces(self.arrays, q, qd, qdd, wrench)[1]
 
     def regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         """Return K (N, 6, 29) with ``K @ parameters == inverse_dynamics`` without an external wrench."""
@@ -348,12 +363,14 @@ class SixUPRU(RobotValue):
         position, rate, given = state_arrays(self.name, 6, q=q, qd=qd, force=force)
         trials = np.repeat(np.vstack([np.zeros(6), np.eye(6)]), len(position), axis=0)
         outside = wrench if wrench is None or np.ndim(wrench) == 1 else np.tile(wrench, (7, 1))
-        sensor, motor = self._forces(np.tile(position, (7, 1)), np.tile(rate, (7, 1)), trials, outside)
+        sensor, motor = self._forces(self.arrays, np.tile(position, (7, 1)), np.tile(rate, (7, 1)), trials, outside)
         forces = (sensor if at == "sensor" else motor).reshape(7, *position.shape)
         mass = np.moveaxis(forces[1:] - forces[0], 0, 2)
         return np.asarray(np.linalg.solve(mass, (given - forces[0])[..., None])[..., 0])
 
-    def _forces(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None) -> tuple[Array, Array]:
+    def _forces(
+        self, arrays: ParallelArrays, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None
+    ) -> tuple[Array, Array]:
         position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)
         outside = np.zeros(6) if wrench is None else np.asarray(wrench, dtype=np.float64)
         if outside.shape not in ((6,), position.shape):
@@ -361,7 +378,7 @@ class SixUPRU(RobotValue):
         outside = np.array(np.broadcast_to(outside, position.shape))
         sensor, motor = np.empty_like(position), np.empty_like(position)
         fault = upru_dynamics.inverse_dynamics(
-            self.arrays, position, rate, acceleration, outside, make_workspace(), sensor, motor
+            arrays, position, rate, acceleration, outside, make_workspace(), sensor, motor
         )
         self._check(fault, position)
         return sensor, motor

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import IdentificationError, InputError
-from core.models import SerialChain
+from core.models import Mechanism
 from core.pipelines.drive_gains import from_targets
 from core.recordings.recording import Recording
 
@@ -62,7 +62,7 @@ class Effort:
         return cls(document["signal"], None if gains is None else np.array(gains), document["unit"])
 
 
-def choose_effort(model: SerialChain, recordings: Sequence[Recording], gains: ArrayLike | str | None) -> Effort:
+def choose_effort(model: Mechanism, recordings: Sequence[Recording], gains: ArrayLike | str | None) -> Effort:
     """Return what to estimate from: current with gains, else measured torque, else current in A.
 
     Parameters

@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 from core.dynamics.base_parameters import BaseParameters
 from core.friction import FrictionModel, FrictionTerm, JointFriction, VelocityLaw
 from core.friction.terms import Warmup
-from core.models import SerialChain
+from core.models import Mechanism
 from core.pipelines.torque_model import TorqueModel
 from core.signals import Segment
 from core.signals.motion import JointMotion
@@ -80,7 +80,7 @@ class FrictionData:
     recordings : the segments of each recording.
     """
 
-    def __init__(self, chain: SerialChain, base: BaseParameters, recordings: Sequence[Sequence[Segment]]) -> None:
+    def __init__(self, chain: Mechanism, base: BaseParameters, recordings: Sequence[Sequence[Segment]]) -> None:
         self._chain, self._base = chain, base
         frictionless = TorqueModel(chain, base, FrictionModel(()))
         self.segments = [[_thinned(segment) for segment in segments] for segments in recordings]

@@ -15,7 +15,7 @@ from core.estimators import JointFactors
 from core.estimators.essential import EssentialParameters, essential_parameters
 from core.estimators.identifiability import Conditioning
 from core.friction import FrictionModel, friction_model
-from core.models import SerialChain
+from core.models import Mechanism, model_from_document
 from core.pipelines.confidence import confidence_band
 from core.pipelines.effort import Effort
 from core.pipelines.estimation import Progress, compared, report
@@ -62,7 +62,7 @@ class Identification:
     provenance : recordings with their hashes, signal processing, digests, software.
     """
 
-    model: SerialChain
+    model: Mechanism
     base: BaseParameters
     friction: FrictionModel
     parameters_: Array
@@ -274,7 +274,7 @@ class Identification:
                 code="document-foreign",
             )
         try:
-            model = SerialChain.from_document(document["model"])
+            model = model_from_document(document["model"])
             validation = document["validate"]
             return cls(
                 model=model,

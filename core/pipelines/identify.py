@@ -14,7 +14,7 @@ from core.errors import InputError
 from core.estimators import ColouredCovariance, ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
 from core.estimators.identifiability import Conditioning
 from core.friction import friction_model
-from core.models import SerialChain
+from core.models import Mechanism
 from core.pipelines.confidence import confidence_band
 from core.pipelines.cross_validation import Folds
 from core.pipelines.effort import Effort, choose_effort
@@ -37,7 +37,7 @@ PLAIN_FRICTION = "coulomb_viscous"
 
 
 def identify(
-    model: SerialChain,
+    model: Mechanism,
     train: Sequence[Recording],
     validate: Sequence[Recording] = (),
     *,

@@ -21,7 +21,7 @@ from core.dynamics.base_parameters import BaseParameters, random_states, reduce_
 from core.dynamics.physical_consistency import inconsistent_links
 from core.errors import IdentificationError, InputError
 from core.estimators import Block, Observations, PriorLeastSquares, WeightedLeastSquares, coloured_covariance
-from core.models import SerialChain
+from core.models import SerialChain, serial_chain
 from core.models.chain import INERTIAL_NAMES
 from core.pipelines.identification import Identification
 from core.recordings.recording import Recording
@@ -222,7 +222,7 @@ class PayloadRuns:
 
     def __init__(self, arm: Identification, loaded: Sequence[Recording], unloaded: Sequence[Recording]) -> None:
         self._arm = arm
-        self.visible = _visible_parameters(arm.model)
+        self.visible = _visible_parameters(serial_chain(arm.model, "a payload by its visible parameters"))
         self.names = tuple(INERTIAL_NAMES[i] for i in self.visible.independent)
         self.loaded = [_LoadedRun(arm, segment, self.visible) for r in loaded for segment in _segments(arm, r)]
         self._unloaded = [segment for r in unloaded for segment in _segments(arm, r)]

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from core.errors import RecordingError
-from core.models import SerialChain
+from core.models import Mechanism
 from core.pipelines.effort import Effort
 from core.recordings.recording import Recording
 from core.recordings.row_checks import LARGEST_CURRENT
@@ -80,7 +80,7 @@ _SPEED_UNITS = {
 _EFFORT_UNITS = {"revolute": "N·m", "prismatic": "N"}
 
 
-def check_plausible(model: SerialChain, recording: Recording, effort: Effort) -> tuple[str, ...]:
+def check_plausible(model: Mechanism, recording: Recording, effort: Effort) -> tuple[str, ...]:
     """Return what looks suspicious in a recording whose joints are in the model's order.
 
     Raises
@@ -101,7 +101,7 @@ def check_plausible(model: SerialChain, recording: Recording, effort: Effort) ->
     return tuple(f"{recording.name}: {finding.what}" for finding in found)
 
 
-def _check_alive(model: SerialChain, recording: Recording, effort: Effort) -> None:
+def _check_alive(model: Mechanism, recording: Recording, effort: Effort) -> None:
     values = effort.of(recording)
     moves = np.abs(recording.rates()).max(axis=0) > _MOVES
     dead = np.flatnonzero(moves & (values.max(axis=0) == values.min(axis=0)))
@@ -117,7 +117,7 @@ def _check_alive(model: SerialChain, recording: Recording, effort: Effort) -> No
         )
 
 
-def _kinematics(model: SerialChain, recording: Recording) -> Iterator[Finding]:
+def _kinematics(model: Mechanism, recording: Recording) -> Iterator[Finding]:
     factor = _rate_factor(recording)
     for expected, meaning in _RATES.items():
         if abs(factor / expected - 1.0) < _SAME_RATE:
@@ -130,7 +130,7 @@ def _kinematics(model: SerialChain, recording: Recording) -> Iterator[Finding]:
     yield from _beyond(_Quantity("position", _POSITION_UNITS), reach, widest, model, _OUTSIDE, _IMPOSSIBLE)
 
 
-def _effort(model: SerialChain, recording: Recording, effort: Effort) -> Iterator[Finding]:
+def _effort(model: Mechanism, recording: Recording, effort: Effort) -> Iterator[Finding]:
     values = effort.of(recording)
     small = "mA, not A" if effort.signal == "current" else "mN·m, not N·m"
     if effort.signal == "current" and recording.current is not None:
@@ -160,7 +160,7 @@ def _rate_factor(recording: Recording) -> float:
 
 
 def _beyond(
-    quantity: _Quantity, size: Array, limit: Array, model: SerialChain, suspicious: float, impossible: float
+    quantity: _Quantity, size: Array, limit: Array, model: Mechanism, suspicious: float, impossible: float
 ) -> Iterator[Finding]:
     """Say which joint exceeds its limit the most, if one does; limits of zero, as exporters leave them, are none."""
     times = np.divide(size, limit, out=np.zeros_like(size), where=(limit > 0.0) & np.isfinite(limit))

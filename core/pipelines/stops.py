@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from core.dynamics.base_parameters import BaseParameters
 from core.estimators import OrdinaryLeastSquares
 from core.friction import friction_model
-from core.models import SerialChain
+from core.models import Mechanism
 from core.pipelines.estimation import TrainingData, estimate
 from core.pipelines.torque_model import TorqueModel
 from core.recordings.recording import Recording
@@ -56,7 +56,7 @@ class JoltedStop:
 
 
 def find_jolted_stops(
-    chain: SerialChain, base: BaseParameters, data: TrainingData, moving_threshold: float
+    chain: Mechanism, base: BaseParameters, data: TrainingData, moving_threshold: float
 ) -> list[JoltedStop | None]:
     """Return, recording by recording, whether it ends at rest after a jolt.
 

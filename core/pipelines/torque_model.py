@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from core.dynamics.base_parameters import BaseParameters
 from core.errors import InputError
 from core.friction import FrictionModel
-from core.models import SerialChain
+from core.models import Mechanism
 from core.signals import Segment
 from core.signals.motion import JointMotion
 
@@ -34,7 +34,7 @@ class TorqueModel:
     friction : of every joint.
     """
 
-    chain: SerialChain
+    chain: Mechanism
     base: BaseParameters
     friction: FrictionModel
 
@@ -66,8 +66,10 @@ class TorqueModel:
 
     def link_torque(self, motion: JointMotion, base_parameters: Array) -> Array:
         """Return the torques (N, n) of the rigid body alone, for base parameters (b,)."""
-        blocks = (self._rigid_columns(motion, part) @ base_parameters for part in _blocks(0, motion.n_samples))
-        return np.concatenate(list(blocks))
+        standard = np.zeros(self.chain.n_parameters)
+        standard[self.base.independent] = base_parameters  # the others are regrouped into these: zero will do
+        states = self.chain.from_joints(motion.q, motion.qd, motion.qdd)
+        return self.chain.inverse_dynamics(*states, parameters=standard)
 
     def predict(self, segment: Segment, parameters: Array) -> Array:
         """Return torques (n_rows, n) of a segment's rows, filtered like the measured ones."""
@@ -115,7 +117,8 @@ class TorqueModel:
         return replace(motion, link_torque=self.link_torque(motion, base_parameters))
 
     def _rigid_columns(self, motion: JointMotion, part: slice) -> Array:
-        return self.base.columns(self.chain.regressor(motion.q[part], motion.qd[part], motion.qdd[part]))
+        states = self.chain.from_joints(motion.q[part], motion.qd[part], motion.qdd[part])
+        return self.base.columns(self.chain.regressor(*states))
 
     def _columns(self, motion: JointMotion, part: slice, friction: tuple[Array, ...]) -> Array:
         rigid = self._rigid_columns(motion, part)

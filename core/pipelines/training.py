@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from core.errors import IdentificationError, InputError
-from core.models import SerialChain
+from core.models import Mechanism
 from core.pipelines.effort import Effort
 from core.pipelines.estimation import Progress, TrainingData, report
 from core.pipelines.plausibility import check_plausible
@@ -50,7 +50,7 @@ def training_data(
     return data, [p.account for p in preparations], jolted
 
 
-def prepared(recording: Recording, model: SerialChain, effort: Effort, settings: SignalSettings) -> Preparation:
+def prepared(recording: Recording, model: Mechanism, effort: Effort, settings: SignalSettings) -> Preparation:
     """Return a recording as its effort and the settings ask for.
 
     Raises
@@ -63,7 +63,7 @@ def prepared(recording: Recording, model: SerialChain, effort: Effort, settings:
     return prepare(recording, effort.of(recording), settings)
 
 
-def for_joints_of(model: SerialChain, recording: Recording) -> Recording:
+def for_joints_of(model: Mechanism, recording: Recording) -> Recording:
     """Return the recording with its joints in the model's order, by name where the file names them."""
     recording = recording.for_joints(model.joint_names)
     if recording.n_joints != model.n_joints:
@@ -74,7 +74,7 @@ def for_joints_of(model: SerialChain, recording: Recording) -> Recording:
     return recording
 
 
-def check_motion(segments: Sequence[Segment], model: SerialChain, moving_threshold: float) -> None:
+def check_motion(segments: Sequence[Segment], model: Mechanism, moving_threshold: float) -> None:
     """Refuse training data in which a joint stands still (IdentificationError)."""
     fastest = np.max([np.abs(s.motion.qd[s.rows]).max(axis=0) for s in segments], axis=0)
     still = [model.joint_names[j] for j in np.flatnonzero(fastest <= moving_threshold)]
