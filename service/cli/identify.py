@@ -93,7 +93,7 @@ def identify(
     from rich.console import Console
     from rich.progress import Progress
 
-    from core.models import resolve, serial_chain
+    from core.models import resolve
     from core.pipelines.identify import identify as identify_robot
     from service.cli.identify_report import show
 
@@ -102,7 +102,7 @@ def identify(
     started = time.perf_counter()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("reading", total=1.0)
-        chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "identification")
+        chain = resolve(model, rotor_inertia=rotor_inertia)
         recordings = read_recordings(train, format, columns, repair=repair)
         held_out = read_recordings(validate or [], format, columns, repair=repair)
         result = identify_robot(

@@ -85,12 +85,12 @@ def identify_recordings(
     signals: dict[str, Any],
 ) -> IdentifiedModel:
     """Estimate parameters from recorded files; arguments as `core.pipelines.identify.identify`."""
-    from core.models import resolve, serial_chain
+    from core.models import resolve
     from core.pipelines.identify import identify
     from core.signals import SignalSettings
 
     identification = identify(
-        serial_chain(resolve(model, rotor_inertia=rotor_inertia), "identification"),
+        resolve(model, rotor_inertia=rotor_inertia),
         read_all(sources),
         gains=gains,
         friction=friction,
