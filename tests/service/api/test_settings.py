@@ -128,3 +128,13 @@ def test_runtime_path_is_stable_and_per_data_dir(tmp_path: Path) -> None:
     first, second = (Settings(data_dir=tmp_path / name) for name in "ab")
     assert first.runtime_path == Settings(data_dir=tmp_path / "a").runtime_path
     assert first.runtime_path != second.runtime_path
+
+
+def test_a_vendor_socket_needs_its_layout_and_others_take_none(tmp_path: Path) -> None:
+    vendor = ROBOT.replace("universal_robots", "vendor_socket")
+    assert "vendor_socket needs a layout" in refusal(write(tmp_path, vendor))
+    assert "universal_robots takes no layout" in refusal(write(tmp_path, ROBOT + 'layout = "coman_r5"\n'))
+    settings = load_settings(write(tmp_path, vendor + 'layout = "mine.toml"\n'))
+    assert settings.robots["cell1"].driver_options == {"layout": str(tmp_path / "mine.toml")}
+    settings = load_settings(write(tmp_path, vendor + 'layout = "coman_r5"\n'))
+    assert settings.robots["cell1"].driver_options == {"layout": "coman_r5"}
