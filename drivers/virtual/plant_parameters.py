@@ -124,20 +124,20 @@ def perturbed_plant(model: SerialChain, seed: int, nominal: NominalDrives | None
     nominal = nominal or NominalDrives.of(model)
     random = np.random.default_rng([seed, 0x5EED])
     n = model.n_joints
-    links = np.array([_perturbed_link(row, random) for row in model.inertial_parameters])
-    gains = nominal.gains * _factors(random, n, 0.02, 0.08)
+    links = np.array([perturbed_body(row, random) for row in model.inertial_parameters])
+    gains = nominal.gains * factors(random, n, 0.02, 0.08)
     calibration = np.clip(random.normal(0.0, _CALIBRATION_ERROR, n), -_CALIBRATION_BOUND, _CALIBRATION_BOUND)
-    coulomb = nominal.coulomb * _factors(random, n)
-    stiffness = coulomb / _PRESLIDING * _factors(random, n)
+    coulomb = nominal.coulomb * factors(random, n)
+    stiffness = coulomb / _PRESLIDING * factors(random, n)
     friction = LuGreFriction(
         stiffness=stiffness,
         damping=stiffness * _BRISTLE_DAMPING,
         coulomb=coulomb,
         static=coulomb * random.uniform(1.1, 1.3, n),
         stribeck_speed=random.uniform(0.02, 0.06, n),
-        viscous=nominal.viscous * _factors(random, n),
+        viscous=nominal.viscous * factors(random, n),
     )
-    rotors = nominal.rotor_inertia * _factors(random, n)
+    rotors = nominal.rotor_inertia * factors(random, n)
     chain = model.with_rotor_inertia(rotors)
     chain = chain.with_parameters(np.concatenate([links.ravel(), rotors])).with_drive_gains(gains)
     periodic = _perturbed_periodic(nominal.periodic, np.random.default_rng([seed, 0x9EA7]))
@@ -147,17 +147,17 @@ def perturbed_plant(model: SerialChain, seed: int, nominal: NominalDrives | None
 def _perturbed_periodic(nominal: Array, random: np.random.Generator) -> Array:
     """Return (n, k, 3) with amplitudes that are off and phases that nobody knows."""
     n, k, _ = nominal.shape
-    amplitude = nominal[:, :, 1] * _factors(random, n * k).reshape(n, k)
+    amplitude = nominal[:, :, 1] * factors(random, n * k).reshape(n, k)
     return np.stack([nominal[:, :, 0], amplitude, random.uniform(-np.pi, np.pi, (n, k))], axis=2)
 
 
-def _factors(random: np.random.Generator, n: int, least: float = _LEAST, most: float = _MOST) -> Array:
+def factors(random: np.random.Generator, n: int, least: float = _LEAST, most: float = _MOST) -> Array:
     """Return n factors 1 +- u with u uniform between ``least`` and ``most``."""
     signs = np.where(random.random(n) < 0.5, -1.0, 1.0)
     return 1.0 + signs * random.uniform(least, most, n)
 
 
-def _perturbed_link(row: Array, random: np.random.Generator) -> Array:
+def perturbed_body(row: Array, random: np.random.Generator) -> Array:
     """Return ten inertial parameters of the same body after an affine map and a change of density.
 
     The map is x -> c + F (x - c) + d about the centre of mass c: F stretches (inertia changes by about twice
@@ -165,7 +165,7 @@ def _perturbed_link(row: Array, random: np.random.Generator) -> Array:
     """
     pseudo = pseudo_inertia(row)
     mass = pseudo[3, 3]
-    density = _factors(random, 1)[0]
+    density = factors(random, 1)[0]
     stretch = random.normal(size=(3, 3))
     stretch = (stretch + stretch.T) / np.linalg.norm(stretch + stretch.T, 2)
     direction = random.normal(size=3)

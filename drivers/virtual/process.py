@@ -241,3 +241,31 @@ class VirtualComanR5(VirtualRobot):
         options = ["--seed", str(seed), "--unlock-delay", str(unlock_delay)]
         super().__init__("virtual COMAN R5", "drivers.virtual.coman_r5", host, options, startup_timeout)
         self.seed = seed
+
+
+class VirtualUpru6(VirtualRobot):
+    """A virtual 6-UPRU behind a TwinCAT PLC: AMS router on TCP port 48898; faults: ``drivers.virtual.twincat.faults``.
+
+    Its AMS net id is ``net_id``; the router serves one connection per computer, as a real one does.
+
+    Parameters
+    ----------
+    host
+        Loopback address.
+    seed
+        Number of the individual robot: same seed, same robot.
+    model
+        Model file that is believed in; the catalogue's ``upru6`` by default.
+    startup_timeout
+        s to wait until its port listens; the first start on a machine compiles for half a minute.
+    """
+
+    def __init__(
+        self, host: str = "127.0.0.1", seed: int = 0, *, model: Path | None = None, startup_timeout: float = 180.0
+    ) -> None:
+        options = ["--seed", str(seed)]
+        if model is not None:
+            options += ["--model", str(model)]
+        super().__init__("virtual 6-UPRU", "drivers.virtual.upru6", host, options, startup_timeout)
+        self.seed = seed
+        self.net_id = f"{host}.1.1"

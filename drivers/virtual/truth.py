@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drivers.virtual.plant_parameters import PlantParameters
+from drivers.virtual.upru_parameters import UpruPlantParameters
 
 Array = NDArray[np.float64]
 
@@ -21,3 +22,22 @@ def truth_torque(plant: PlantParameters, q: ArrayLike, qd: ArrayLike, qdd: Array
     """
     steady = plant.friction.steady_state(np.atleast_2d(qd)) + plant.periodic_torque(np.atleast_2d(q))
     return plant.chain.inverse_dynamics(q, qd, qdd) + steady
+
+
+def truth_leg_force(plant: UpruPlantParameters, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+    """Return the force (N, 6) in N that the legs' sensors really carry, compression positive.
+
+    What they show is this times ``plant.sensor_gain`` plus ``plant.sensor_tare``. q, qd, qdd (N, 6) are the
+    platform's pose, m and rad, and its derivatives.
+    """
+    return plant.robot.inverse_dynamics(q, qd, qdd)
+
+
+def truth_leg_current(plant: UpruPlantParameters, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+    """Return the motor current (N, 6) in A that a steady motion through these states really takes.
+
+    As `truth_torque`: friction is that of steady sliding.
+    """
+    _, rate, acceleration = plant.robot.joint_motion(q, qd, qdd)
+    force = plant.robot.motor_force(q, qd, qdd) + plant.friction.steady_state(rate)
+    return np.asarray((force + plant.screw_inertia * acceleration) / plant.drive_gains)

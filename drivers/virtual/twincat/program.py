@@ -42,7 +42,7 @@ class LegDrives(Protocol):
 
     measured: Array
     """(4, 6): length m, speed m/s, current A, force N with compression positive."""
-    stroke: tuple[float, float]  # m, least and largest length
+    stroke: Array  # (2, 6) m, least and largest length
     force_limit: float  # N at which the sensors saturate
     saturated: NDArray[np.bool_]  # (6,), a fault: the sensor reads its limit whatever the force is
 
@@ -65,6 +65,7 @@ class PlcProgram:
         self.machine = machine
         self.cycle = 0
         """Cycles of the machine; the program's own are in the samples."""
+        self._stroke = machine.stroke.tolist()
         self.emergency_stopped = False
         self.drive_errors = [0] * LEGS
         self._interface = PlcInterface(prefix, RING_LENGTH, TABLE_LENGTH)
@@ -309,8 +310,8 @@ class PlcProgram:
         lengths, targets = legs[:LEGS], legs[2 * LEGS : 3 * LEGS]
         if max(abs(target - length) for target, length in zip(targets, lengths, strict=True)) > FOLLOWING_LIMIT:
             self._fault(Error.FOLLOWING_ERROR)
-        least, most = self.machine.stroke
-        if min(targets) < least or max(targets) > most:
+        least, most = self._stroke
+        if any(not low <= target <= high for low, target, high in zip(least, targets, most, strict=True)):
             self._fault(Error.STROKE_LIMIT)
 
     def _fault(self, error: Error) -> None:
