@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import binary_dilation, maximum_filter, median_filter
+from scipy.ndimage import binary_dilation, maximum_filter, median_filter, uniform_filter1d
 
 from core.recordings.recording import Recording
 
@@ -107,6 +107,7 @@ def mark_frozen(recording: Recording, effort: Array) -> Mask:
     frozen = np.zeros(recording.t.size, dtype=np.bool_)
     signals = np.hstack([recording.q, effort])
     repeated = (signals[1:] == signals[:-1]).all(axis=1)
-    around = np.convolve(np.abs(recording.rates()).max(axis=1), np.ones(width := 2 * _NEIGHBOURS + 1) / width, "same")
+    speed = np.abs(recording.rates()).max(axis=1)
+    around = uniform_filter1d(speed, 2 * _NEIGHBOURS + 1, mode="constant")
     frozen[1:] = repeated & (around[1:] > _MOVING)
     return frozen

@@ -137,6 +137,12 @@ def cut_before_stop(recording: Recording, margin: float, *, moving_threshold: fl
             code="recording-motionless",
         )
     last = int(np.searchsorted(recording.t, recording.t[moving[-1]] - margin, side="right"))
+    if last < 2:
+        raise RecordingError(
+            f"{recording.name}: it lasts {recording.duration:.2f} s, and leaving out {margin:g} s before its stop "
+            "leaves nothing",
+            code="recording-too-short",
+        )
     shortened = recording.rows(1, last)
     return replace(shortened, provenance={**shortened.provenance, "stop_margin": margin})
 
@@ -156,7 +162,7 @@ def _check_rate(recording: Recording, own_rate: float, settings: SignalSettings)
     fastest = max(settings.torque_cutoff, settings.kinematic_cutoff)
     if own_rate < 2.0 * fastest:
         unit = time_unit(1.0 / own_rate)
-        if unit is not None:
+        if recording.qd is None and unit is not None:  # with velocities, which stamps in another unit contradict
             raise RecordingError(
                 f"{recording.name}: time steps by {1.0 / own_rate:.4g}, which looks like {unit}, not s; state the unit "
                 "of t in a column map, or convert it",

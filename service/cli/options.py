@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from click.exceptions import UsageError
+from typer import BadParameter
 from typer.core import TyperCommand
 
 from core.errors import InputError
@@ -33,7 +33,7 @@ class ListOptionsCommand(TyperCommand):
         taking = {name for option in options if not getattr(option, "is_flag", False) for name in option.opts}
         for word, following in pairwise(args):
             if word in taking and following in known:
-                raise UsageError(f"option {word} needs a value, but {following} follows it", ctx)
+                raise BadParameter(f"it needs a value, but {following} follows it", ctx=ctx, param_hint=word)
         multiple = {name for option in options if getattr(option, "multiple", False) for name in option.opts}
         return super().parse_args(ctx, repeat_list_options(args, multiple))
 

@@ -108,3 +108,11 @@ def test_the_stop_is_cut_off_with_a_margin():
     assert cut.provenance == {"rows": [51, 826], "stop_margin": 0.25}
     with pytest.raises(RecordingError, match="no joint moves faster"):
         cut_before_stop(replace(r, qd=np.zeros_like(r.qd)), 0.25)
+    with pytest.raises(RecordingError, match=r"it lasts 9\.99 s, and leaving out 100 s before its stop leaves nothing"):
+        cut_before_stop(r, 100.0)
+
+
+def test_two_samples_are_too_short_rather_than_a_crash():
+    r = recording(np.arange(2) / 100.0)
+    with pytest.raises(RecordingError, match="no uninterrupted part is as long as"):
+        prepare(r, r.current, SignalSettings())
