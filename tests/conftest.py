@@ -12,7 +12,7 @@ import pytest
 # before numpy is imported: on small matrices, on a busy machine, threads of BLAS wait for each other tenfold
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from drivers.virtual.process import VirtualComanR5, VirtualUR10e
+from drivers.virtual.process import VirtualComanR5, VirtualUpru6, VirtualUR10e
 
 _HOSTS = itertools.count(1)
 
@@ -43,6 +43,13 @@ def virtual_ur10e() -> Iterator[VirtualUR10e]:
 def virtual_coman_r5() -> Iterator[VirtualComanR5]:
     """A virtual COMAN R5 for all tests of a file; a protective stop can be released soon after it."""
     with VirtualComanR5(new_loopback_host(), seed=1, unlock_delay=0.2) as robot:
+        yield robot
+
+
+@pytest.fixture(scope="module")
+def virtual_upru6() -> Iterator[VirtualUpru6]:
+    """A virtual 6-UPRU behind a TwinCAT PLC for all tests of a file."""
+    with VirtualUpru6(new_loopback_host(), seed=1) as robot:
         yield robot
 
 
