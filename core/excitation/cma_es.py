@@ -76,6 +76,6 @@ def _judge(referee: Search, x: Array) -> float:
     inside = referee.inwards(referee.centre + step * (x - referee.centre))
     whole = float(np.linalg.norm(x - referee.centre))
     cut = float(np.linalg.norm(x - inside)) / max(whole, 1e-12)
-    referee.violation = cut
+    referee.violation = referee.problem.violation(x) if cut > 0.0 else 0.0
     referee.offer(inside)
     return referee.problem.figure(inside) + _CUT_PENALTY * cut

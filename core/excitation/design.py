@@ -322,7 +322,8 @@ def _best(referee: Search) -> Array:
             referee.offer(fallback())
     if referee.best is None:
         problem = referee.problem
-        raise nothing_found(problem.family, problem.columns, problem.limits, referee.centre)
+        usual = referee.random_start()
+        raise nothing_found(problem.family, problem.columns, problem.limits, referee.centre, usual)
     return referee.best
 
 

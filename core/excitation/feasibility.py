@@ -56,10 +56,18 @@ def interior_point_of(
     return _search(centre, linear, others, seed)
 
 
-def nothing_found(family: LinearFamily, columns: ObservationColumns, limits: DesignLimits, x: Array) -> InfeasibleError:
-    """Say why a search has found nothing, judged by the trajectory with the most room, of coefficients x (n, m)."""
+def nothing_found(
+    family: LinearFamily, columns: ObservationColumns, limits: DesignLimits, centre: Array, usual: Array
+) -> InfeasibleError:
+    """Say why a search has found nothing.
+
+    Parameters
+    ----------
+    centre, usual : coefficients (n, m) of the trajectory with the most room, and of another within the limits.
+    """
     try:
-        report = verify(family.trajectory(x), columns, limits)
+        verify(family.trajectory(centre), columns, limits)
+        report = verify(family.trajectory(usual), columns, limits)
     except MotionLimitError as error:
         return InfeasibleError(
             "no trajectory was found that keeps the limits on the 1 ms grid; they leave hardly any room. The one with "

@@ -63,13 +63,10 @@ def _fitness(referee: Search, x: Array) -> float:
         for j in range(x.shape[0])
     ]
     motion = problem.motion(x)
-    excess = max(0.0, -float(min(above.min(initial=np.inf), below.min(initial=np.inf))))
     for limit in problem.nonlinear:
-        margins = limit.margins(motion)
-        held += list(np.all(margins > 0.0, axis=0))
-        excess = max(excess, -float(margins.min()))
-    referee.violation = excess
+        held += list(np.all(limit.margins(motion) > 0.0, axis=0))
     value = problem.value(x)
+    referee.violation = 0.0 if all(held) else problem.violation(x)
     if all(held):
         referee.offer(x)
         return value

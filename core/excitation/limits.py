@@ -44,6 +44,12 @@ class DesignLimits:
             if value.shape != shape or not np.all(np.isfinite(value)):
                 raise InputError(f"{name}: expected {shape[0]} finite numbers, got {value.tolist()}")
             object.__setattr__(self, name, value)
+        stuck = self.joints.position_lower >= self.joints.position_upper
+        if np.any(stuck):
+            raise InputError(
+                f"joint {int(np.argmax(stuck)) + 1} may not move: position_lower and position_upper are equal; give "
+                "it some room, or design for a model in which it is fixed"
+            )
 
 
 def read_limits(path: str | Path, model: SerialChain) -> DesignLimits:

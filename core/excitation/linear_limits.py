@@ -84,6 +84,11 @@ class LinearLimits:
         first, second = self._pairs
         return np.ascontiguousarray(self.rows[:, first] * self.rows[:, second])
 
+    def worst_share(self, x: Array) -> float:
+        """Return the largest excess over a limit as a share of half the allowed range; negative inside."""
+        above, below = self.slacks(x)
+        return -float((2.0 * np.minimum(above, below) / (self.upper - self.lower)).min(initial=1.0))
+
     def barrier(self, x: Array) -> tuple[float, Array, Array]:
         """Return -sum log slack, its gradient (n, m) and its Hessian, one block (n, m, m) per joint.
 

@@ -134,6 +134,14 @@ class DesignProblem:
         motion = self.motion(x)
         return all(bool(np.all(limit.margins(motion) > limit.guard)) for limit in self.nonlinear)
 
+    def violation(self, x: Array) -> float:
+        """Return the largest excess over a limit on the grid: shares of a limit, m for the workspace; 0 inside."""
+        worst = self.linear.worst_share(x)
+        if self.nonlinear:
+            motion = self.motion(x)
+            worst = max(worst, *(-float(limit.margins(motion).min()) for limit in self.nonlinear))
+        return max(worst, 0.0)
+
     def point(self, x: Array, smoothing: Smoothing) -> Point:
         """Return merit and derivatives at x."""
         size = x.size

@@ -51,6 +51,7 @@ def _minimise(referee: Search, x: Array, smoothing: Smoothing) -> Array:
 
     def note(flat: Array) -> None:
         reached[0] = np.array(flat).reshape(problem.shape)
+        referee.violation = problem.violation(reached[0])
         if referee.over():
             raise _OverError
 

@@ -73,7 +73,7 @@ class Verifier:
     def repaired(self, x: Array, centre: Array) -> Array | None:
         """Return x, or the nearest to it on the way to the centre that keeps all limits; None if too far."""
         step = min(1.0, _INSIDE * self._linear.largest_step(centre, x - centre))
-        if step <= 0.0:
+        if step <= 0.0 or not self._linear.feasible(centre):
             return None
         for _ in range(_SHRINKS):
             candidate = centre + step * (x - centre)
