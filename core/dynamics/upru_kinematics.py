@@ -136,9 +136,21 @@ def _move_platform(q: Array, qd: Array, qdd: Array, platform: Array) -> None:
     platform[15] = -sa * beta + ca * cb * gamma
     platform[16] = ca * beta + sa * cb * gamma
     platform[17] = alpha - sb * gamma
-    platform[21] = -sa * qdd[4] + ca * cb * qdd[5] - alpha * beta * ca - gamma * (alpha * sa * cb + beta * ca * sb)
-    platform[22] = ca * qdd[4] + sa * cb * qdd[5] - alpha * beta * sa + gamma * (alpha * ca * cb - beta * sa * sb)
-    platform[23] = qdd[3] - sb * qdd[5] - gamma * beta * cb
+    # what the rates of the angles bring, then what their accelerations do
+    platform[21] = -alpha * beta * ca - gamma * (alpha * sa * cb + beta * ca * sb)
+    platform[22] = -alpha * beta * sa + gamma * (alpha * ca * cb - beta * sa * sb)
+    platform[23] = -gamma * beta * cb
+    platform[21] += -sa * qdd[4] + ca * cb * qdd[5]
+    platform[22] += ca * qdd[4] + sa * cb * qdd[5]
+    platform[23] += qdd[3] - sb * qdd[5]
+
+
+@compiled
+def _angle_rates(q: Array, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """Return the rates of alpha, beta, gamma that make an angular velocity: (4) solved."""
+    sine, cosine = math.sin(q[3]), math.cos(q[3])
+    gamma = (cosine * x + sine * y) / math.cos(q[4])
+    return (z + math.sin(q[4]) * gamma, cosine * y - sine * x, gamma)
 
 
 @compiled
@@ -305,8 +317,7 @@ def _newton_step(robot: ParallelArrays, lengths: Array, pose: Array, work: Works
     for i in range(6):
         if not place_leg(robot, i, work.platform, legs[i]):
             return -float(NO_LENGTH + i)
-    cos_beta = math.cos(pose[4])
-    if not abs(cos_beta) > _SINGULAR:
+    if not abs(math.cos(pose[4])) > _SINGULAR:
         return -float(SINGULAR_ANGLES)
     if not invert_jacobian(robot, work):
         return -float(SINGULAR_JACOBIAN)
@@ -322,13 +333,10 @@ def _newton_step(robot: ParallelArrays, lengths: Array, pose: Array, work: Works
     x, y, z = step[3] / robot.size, step[4] / robot.size, step[5] / robot.size
     turn = math.sqrt(x * x + y * y + z * z)
     share = min(1.0, _LARGEST_TURN / turn) if turn > 0.0 else 1.0
-    sine, cosine = math.sin(pose[3]), math.cos(pose[3])
-    gamma = (cosine * x + sine * y) / cos_beta
+    angles = _angle_rates(pose, x, y, z)
     for row in range(3):
         pose[row] += share * step[row]
-    pose[3] += share * (z + math.sin(pose[4]) * gamma)
-    pose[4] += share * (cosine * y - sine * x)
-    pose[5] += share * gamma
+        pose[3 + row] += share * angles[row]
     return error
 
 
@@ -356,4 +364,38 @@ def poses(
                 break
         if fault != NO_FAULT:
             return k, fault
+    return -1, NO_FAULT
+
+
+@compiled
+def platform_rates(
+    robot: ParallelArrays, q: Array, rates: Array, accelerations: Array, work: Workspace, qd: Array, qdd: Array
+) -> tuple[int, int]:
+    """Write qd, qdd (N, 6) at poses q (N, 6) for rates and accelerations (N, 6) of the legs, (8) and (10)."""
+    legs, inverse, platform, step = work.legs, work.inverse, work.platform, work.step
+    still = np.zeros(6)
+    for k in range(q.shape[0]):
+        place_platform(q[k], platform)
+        for i in range(6):
+            if not place_leg(robot, i, platform, legs[i]):
+                return k, NO_LENGTH + i
+        if not abs(math.cos(q[k, 4])) > _SINGULAR:
+            return k, SINGULAR_ANGLES
+        if not invert_jacobian(robot, work):
+            return k, SINGULAR_JACOBIAN
+        for order in range(2):
+            for row in range(6):
+                step[row] = 0.0
+                for i in range(6):
+                    missing = rates[k, i] if order == 0 else accelerations[k, i] - legs[i, 17]
+                    step[row] += inverse[row, i] * missing
+            result = qd[k] if order == 0 else qdd[k]
+            angles = _angle_rates(q[k], step[3] / robot.size, step[4] / robot.size, step[5] / robot.size)
+            for row in range(3):
+                result[row] = step[row]
+                result[3 + row] = angles[row]
+            if order == 0:
+                fault = move_one(robot, q[k], qd[k], still, work)  # l'' is now what qd alone brings
+                if fault != NO_FAULT:
+                    return k, fault
     return -1, NO_FAULT

@@ -185,20 +185,20 @@ class SixUPRU(RobotValue):
 
     def leg_lengths(self, q: ArrayLike) -> Array:
         """Return the lengths (N, 6) in m of the legs, joint centre to joint centre, for poses q (N, 6)."""
-        return self._legs(q)[..., 15]
+        return self._legs(q)[..., 15].copy()
 
     def leg_rates(self, q: ArrayLike, qd: ArrayLike) -> Array:
         """Return the speeds (N, 6) in m/s of the legs for q, qd (N, 6)."""
-        return self._legs(q, qd)[..., 16]
+        return self._legs(q, qd)[..., 16].copy()
 
     def leg_accelerations(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         """Return the accelerations (N, 6) in m/s² of the legs for q, qd, qdd (N, 6)."""
-        return self._legs(q, qd, qdd)[..., 17]
+        return self._legs(q, qd, qdd)[..., 17].copy()
 
     def joint_motion(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, Array, Array]:
         """Return the motion of the actuated joints: lengths, speeds, accelerations, each (N, 6), of the legs."""
         legs = self._legs(q, qd, qdd)
-        return legs[..., 15], legs[..., 16], legs[..., 17]
+        return legs[..., 15].copy(), legs[..., 16].copy(), legs[..., 17].copy()
 
     def from_joints(
         self, positions: ArrayLike, rates: ArrayLike, accelerations: ArrayLike, start: ArrayLike | None = None
@@ -215,10 +215,9 @@ class SixUPRU(RobotValue):
         """
         legs, ld, ldd = state_arrays(self.name, 6, lengths=positions, rates=rates, accelerations=accelerations)
         q = self.forward_kinematics(legs, start, successive=True)
-        jacobian = self.jacobian(q)
-        qd = geometry.coordinate_rates(q, _solve(jacobian, ld))
-        from_rates = self.leg_accelerations(q, qd, np.zeros_like(q))
-        return q, qd, geometry.coordinate_rates(q, _solve(jacobian, ldd - from_rates))
+        qd, qdd = np.empty_like(q), np.empty_like(q)
+        self._check(upru_kinematics.platform_rates(self.arrays, q, ld, ldd, make_workspace(), qd, qdd), q)
+        return q, qd, qdd
 
     def forward_kinematics(
         self, lengths: ArrayLike, start: ArrayLike | None = None, *, successive: bool = False
@@ -399,8 +398,3 @@ class SixUPRU(RobotValue):
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         without_limit = [n for n in ("joint_angle_limit", "condition_limit") if document.get(n, 0.0) is None]
         return super().from_document({**document, **dict.fromkeys(without_limit, np.inf)})
-
-
-def _solve(jacobian: Array, legs: Array) -> Array:
-    """Return the twists, or their derivatives, (N, 6) of the platform for leg values (N, 6)."""
-    return np.asarray(np.linalg.solve(jacobian, legs[..., None])[..., 0])

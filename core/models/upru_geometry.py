@@ -28,16 +28,6 @@ def jacobian(legs: Array) -> Array:
     return np.concatenate([n, np.cross(legs[..., :3], n)], axis=-1)
 
 
-def coordinate_rates(q: Array, twist: Array) -> Array:
-    """Return time derivatives (N, 6) of the coordinates that make twists (N, 6) [v, omega] at poses q (N, 6)."""
-    alpha, beta = q[:, 3], q[:, 4]
-    sine, cosine = np.sin(alpha), np.cos(alpha)
-    x, y, z = twist[:, 3:].T
-    gamma_rate = (cosine * x + sine * y) / np.cos(beta)
-    angles = [z + np.sin(beta) * gamma_rate, cosine * y - sine * x, gamma_rate]
-    return np.column_stack([twist[:, :3], *angles])
-
-
 def turned(axes: Array, before: Array, now: Array) -> Array:
     """Return the angles (..., 2) by which universal joints turned, rad.
 

@@ -40,7 +40,7 @@ def test_regressors_give_the_forces_back(reference: Any) -> None:
 
 
 @given(seed=seeds)
-@moderately
+@settings(max_examples=10, deadline=None)
 def test_any_robot_agrees_with_the_equations_of_the_source(random_upru: Callable[[int], Any], seed: int) -> None:
     bodies = random_upru(seed)
     robot, states = bodies.model(), bodies.states(seed, 4)
@@ -64,7 +64,7 @@ def test_any_parameters_enter_linearly_through_both_regressors(random_upru: Call
 
 
 @given(seed=seeds)
-@moderately
+@settings(max_examples=6, deadline=None)
 def test_the_power_of_the_legs_is_the_change_of_energy(random_upru: Callable[[int], Any], seed: int) -> None:
     bodies = random_upru(seed)
     robot = bodies.model()
