@@ -21,6 +21,8 @@ _BALANCED = 0.05
 """Share of the energy turnover that a joint's work may be off by."""
 _MEMORY = 0.3
 """s; residuals that stay alike for longer are something left out of the model that friction may explain."""
+_NOTABLE = 2.0
+"""Times the spacing of the residuals compared: filtered noise is alike for somewhat longer than that."""
 _REMEMBERED_BY = ("load", "hysteresis", "warmup")
 """Terms of friction that explain such residuals, in the order of what they usually gain."""
 
@@ -106,7 +108,8 @@ def _not_noise(report: ValidationReport) -> tuple[str | None, NDArray[np.intp]]:
     none, whiteness = np.empty(0, dtype=np.intp), report.whiteness
     if whiteness is None:
         return None, none
-    coloured = np.flatnonzero(np.isfinite(whiteness.p_value) & ~whiteness.white)
+    notable = whiteness.correlation_time > _NOTABLE * whiteness.spacing
+    coloured = np.flatnonzero(notable & np.isfinite(whiteness.p_value) & ~whiteness.white)
     if not coloured.size:
         return None, none
     seconds = whiteness.correlation_time[coloured]

@@ -42,6 +42,7 @@ def test_the_robot_is_recovered(robot, result):
     assert result.unit == "N·m"
     assert result.warnings == ()
     assert result.verdict.grade == "good"
+    assert "not noise" not in str(result.verdict)
     assert result.validation is not None
     assert result.validation.pooled["moving"].relative.max() < 0.15
     friction = dict(zip(result.names, result.parameters_, strict=True))
