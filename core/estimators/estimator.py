@@ -12,20 +12,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.estimators.joint_factors import JointFactors
-from core.estimators.observations import Observations, checked_samples
+from core.estimators.observations import Block, Observations, checked_samples
 
 Array = NDArray[np.float64]
 
 
 class Influence(NamedTuple):
-    """What consecutive samples did to an estimate.
+    """What consecutive samples of one motion do to an estimate.
 
-    shifts (m, p) is by how much each sample's error moved the parameters, to first order; residual (m, n); and
-    the number of the motion the samples are part of.
+    To first order, their errors have moved the parameters by shift (p,), and parameters that differ by d would have
+    been moved by shift - leverage d, with leverage (p, p). residual (n,), columns (n, p) and squared (n,) are sums over
+    the samples: of residuals, regressor and squared residuals; motion is the number of the motion.
     """
 
-    shifts: Array
+    shift: Array
+    leverage: Array
     residual: Array
+    columns: Array
+    squared: Array
     motion: int
 
 
@@ -122,18 +126,29 @@ class Estimator(ABC):
             raise InputError(f"the torque of joint {int(np.argmin(spread)) + 1} never changes, so R2 is undefined")
         return float(np.mean(1.0 - unexplained / spread))
 
-    def influence(self, columns: Array, residual: Array) -> Array:
-        """Return by how much the errors of each sample move the estimate (m, p), to first order.
+    def influences(self, observations: Observations, length: int) -> Iterator[Influence]:
+        """Yield the influence of the samples that the estimate was made from, at most ``length`` of them at a time."""
+        for block, instruments in self._rows(observations):
+            residual = block.effort - block.columns @ self.coef_
+            for start in range(0, len(residual), length):
+                part = slice(start, start + length)
+                columns, own = block.columns[part], residual[part]
+                shift, leverage = self._influence(columns, own, instruments[part])
+                sums = own.sum(axis=0), columns.sum(axis=0), np.sum(own**2, axis=0)
+                yield Influence(shift, leverage, *sums, block.motion)
 
-        columns are (m, n, p), residual is (m, n).
-        """
-        return np.asarray(sum((columns[:, j] * residual[:, j, None]) @ m.T for j, m in enumerate(self.maps_)))
+    def _rows(self, observations: Observations) -> Iterator[tuple[Block, Array]]:
+        """Yield the blocks with what their errors are multiplied by: their columns, or instruments."""
+        for block in observations.blocks():
+            yield block, block.columns
 
-    def influences(self, observations: Observations) -> Iterator[Influence]:
-        """Yield the influence of all samples that the estimate was made from, block by block."""
-        for columns, effort, motion in observations.blocks():
-            residual = effort - columns @ self.coef_
-            yield Influence(self.influence(columns, residual), residual, motion)
+    def _influence(self, columns: Array, residual: Array, instruments: Array) -> tuple[Array, Array]:
+        """Return shift and leverage of samples, as in ``Influence``: (m, n, p), (m, n), (m, n, p)."""
+        across = np.concatenate(list(self.maps_), axis=1)
+        turned = instruments.transpose(1, 2, 0)
+        scores = turned @ residual.T[:, :, None]
+        grams = turned @ columns.transpose(1, 0, 2)
+        return across @ scores.ravel(), across @ grams.reshape(-1, grams.shape[2])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's parameters; ``deep`` changes nothing, as none of them is an estimator."""

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.errors import IdentificationError
-from core.estimators.estimator import Estimator, Influence
+from core.estimators.estimator import Estimator
 from core.estimators.least_squares import WeightedLeastSquares
 from core.estimators.linear import condition_numbers, least_deviation, residual_std
-from core.estimators.observations import Observations
+from core.estimators.observations import Block, Observations
 
 Array = NDArray[np.float64]
 
@@ -94,11 +94,8 @@ class InstrumentalVariable(Estimator):
         self.condition_number_, self.normalised_condition_number_ = condition_numbers(factors.stacked()[0])
         return self
 
-    def influences(self, observations: Observations) -> Iterator[Influence]:
-        simulated = observations.instruments(self._simulated_with)
-        for block, instruments in zip(observations.blocks(), simulated, strict=True):
-            residual = block.effort - block.columns @ self.coef_
-            yield Influence(self.influence(instruments, residual), residual, block.motion)
+    def _rows(self, observations: Observations) -> Iterator[tuple[Block, Array]]:
+        yield from zip(observations.blocks(), observations.instruments(self._simulated_with), strict=True)
 
     @staticmethod
     def _products(observations: Observations, coef: Array, weights: Array) -> tuple[Array, Array, Array]:

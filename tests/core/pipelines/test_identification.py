@@ -244,20 +244,6 @@ def test_blocks_of_a_regressor_are_filtered_as_if_it_were_whole(robot, result):
     np.testing.assert_allclose(predicted, columns @ result.parameters_, rtol=0.0, atol=1e-7)
 
 
-def test_the_confidence_band_holds_the_true_torque(robot):
-    """Noise of current, coloured by the torque filter, on eight repeats of a motion; nominal 95 %."""
-    states = robot.motion(FRESH, 70)
-    moving = np.abs(states[1]) > 0.1  # where the filtered sign of the data says what the sign of the truth does
-    truth = robot.torque(*states)
-    inside = []
-    for repeat in range(8):
-        noisy = robot.record(8, noise=3.0, noise_seed=repeat)
-        fitted = identify(robot.model, [noisy], gains=robot.gains)
-        error = np.abs(fitted.predict(*states) - truth)
-        inside.append(error[moving] < 1.96 * fitted.predict_std(*states)[moving])
-    assert 0.90 <= np.mean(inside) <= 0.99
-
-
 def test_what_the_data_call_for_is_kept(robot, result):
     essential = result.essential_parameters()
     assert {"fc1", "fv1", "fc6", "mx2", "mx3"} <= set(essential.kept)
