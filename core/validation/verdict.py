@@ -74,8 +74,14 @@ def judge(
     because = [f"on {motion} the residual of the worst joint, {joint + 1}, is {worst:.0%} of its torque"]
     advice = []
     grade: Grade = "good" if worst <= _GOOD else "usable" if worst <= _USABLE else "poor"
-    if grade != "good":
+    coloured = _coloured(judged)
+    if grade != "good" and (judged.whiteness is None or joint in coloured):
         advice.append(f"look at the friction of joint {joint + 1}, the largest error of most drives")
+    elif grade != "good":
+        advice.append(
+            f"the residual of joint {joint + 1} is noise, which no model explains: average periods, lower the cutoff "
+            "of the torque filter, or let that joint carry more torque"
+        )
     doubts: list[tuple[str | None, str]] = []
     if not proven:
         doubts.append((None, "validate on a different motion"))
@@ -88,9 +94,14 @@ def judge(
         grade = "usable" if grade == "good" else grade
         because += [reason] if reason else []
         advice.append(remedy)
-    coloured, remembering = _not_noise(judged)
-    because += [coloured] if coloured else []
-    advice += [_more_friction(remembering, terms)] if remembering.size else []
+    if judged.whiteness is not None and coloured.size:
+        seconds = judged.whiteness.correlation_time[coloured]
+        because.append(
+            f"the residuals of {_joints(coloured)} are not noise, they stay alike for up to {seconds.max():.2g} s: "
+            "something is left out of the model"
+        )
+        remembering = coloured[seconds > _MEMORY]
+        advice += [_more_friction(remembering, terms)] if remembering.size else []
     return Verdict(grade, tuple(because), tuple(advice))
 
 
@@ -103,21 +114,13 @@ def _unbalanced(report: ValidationReport) -> str | None:
     return f"the work of {_joints(wrong)} is off by up to {np.nanmax(np.abs(share)):.0%}" if wrong.size else None
 
 
-def _not_noise(report: ValidationReport) -> tuple[str | None, NDArray[np.intp]]:
-    """Say which joints' residuals are not white, if any, and return those that stay alike for long."""
-    none, whiteness = np.empty(0, dtype=np.intp), report.whiteness
+def _coloured(report: ValidationReport) -> NDArray[np.intp]:
+    """Return the joints whose residuals are not noise, nor noise that a filter has coloured."""
+    whiteness = report.whiteness
     if whiteness is None:
-        return None, none
+        return np.empty(0, dtype=np.intp)
     notable = whiteness.correlation_time > _NOTABLE * whiteness.spacing
-    coloured = np.flatnonzero(notable & np.isfinite(whiteness.p_value) & ~whiteness.white)
-    if not coloured.size:
-        return None, none
-    seconds = whiteness.correlation_time[coloured]
-    reason = (
-        f"the residuals of {_joints(coloured)} are not noise, they stay alike for up to {seconds.max():.2g} s: "
-        "something is left out of the model"
-    )
-    return reason, coloured[seconds > _MEMORY]
+    return np.flatnonzero(notable & np.isfinite(whiteness.p_value) & ~whiteness.white)
 
 
 def _more_friction(joints: NDArray[np.intp], terms: Sequence[Collection[str]]) -> str:

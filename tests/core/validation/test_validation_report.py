@@ -90,6 +90,7 @@ def test_verdicts():
     assert judge(fine, fine, WELL, NO_TERMS).grade == "good"
     assert judge(fine, rough, WELL, NO_TERMS).grade == "poor"
     unproven = judge(fine, None, WELL, NO_TERMS)
+    assert "is noise, which no model explains" in judge(fine, rough, WELL, NO_TERMS).advice[0]
     assert unproven.grade == "usable"
     assert "validate on a different motion" in unproven.advice
     standing = motion()
