@@ -36,7 +36,7 @@ _INTEGRAL_RATE = 8.0  # 1/s, integral action over proportional
 _SPEED_FILTER = 2.0 * math.pi * 200.0  # rad/s, of the drive's speed signal
 _CARRIED = 25.0  # kg of platform and leg per leg, as the drives were tuned with
 _LARGEST_CURRENT = 12.0  # A
-_SETTLING_CYCLES = 1000
+_SETTLING_CYCLES = 200
 _NOISE_ROWS = 1000  # drawn at once
 
 
@@ -207,7 +207,7 @@ class UpruPlant:
             q=robot.home.copy(),
             qd=zeros.copy(),
             bristle=zeros.copy(),
-            integral=zeros.copy(),
+            integral=nominal * robot.motor_force(robot.home, zeros, zeros)[0] / parameters.drive_gains,
             reading=lengths.copy(),
             speed=zeros.copy(),
         )
