@@ -6,12 +6,16 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from service.demo.robots import DemoRobot
+
 
 def demo(
+    robot: Annotated[str, typer.Option(help="ur10e or coman_r5.")] = "ur10e",
     seed: Annotated[int, typer.Option(help="Of the virtual robot's unknown parameters and noise.")] = 7,
     robot_host: Annotated[
         str,
@@ -23,20 +27,22 @@ def demo(
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write everything to this file.")] = None,
 ) -> None:
-    """From a virtual UR10e to a feedforward table: excite, record, identify, validate, feed forward."""
+    """From a virtual robot to a feedforward table: excite, record, identify, validate, feed forward."""
     from rich.console import Console
 
     from service.demo import report
+    from service.demo.robots import demo_robot
 
+    chosen = demo_robot(robot)
     console = Console()
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="dynid-demo-") as scratch:
-        outcome, truth = _run(console, Path(scratch), data_dir, robot_host, port, seed)
-    verdicts = report.checks(outcome, truth)
-    report.show(console, outcome, truth, verdicts)
+        outcome, truth = _run(console, chosen, Path(scratch), data_dir, robot_host, port, seed)
+    verdicts = report.checks(outcome, chosen, truth)
+    report.show(console, outcome, chosen, truth, verdicts)
     seconds = time.perf_counter() - started
     if json_file is not None:
-        document = report.as_document(outcome, truth, verdicts, seconds, seed)
+        document = report.as_document(outcome, chosen, truth, verdicts, seconds, seed)
         json_file.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
         console.print(f"written to {json_file}")
     console.print(f"{seconds:.0f} s")
@@ -44,10 +50,12 @@ def demo(
         raise typer.Exit(1)
 
 
-def _run(console: Any, scratch: Path, data_dir: Path | None, robot_host: str, port: int, seed: int) -> Any:
+def _run(
+    console: Any, robot: DemoRobot, scratch: Path, data_dir: Path | None, robot_host: str, port: int, seed: int
+) -> Any:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from drivers.virtual.process import VirtualUR10e
+    from drivers.virtual.process import VirtualComanR5, VirtualUR10e
     from service.client import Client
     from service.demo import flow, truth
     from service.demo.processes import demo_service
@@ -60,7 +68,7 @@ def _run(console: Any, scratch: Path, data_dir: Path | None, robot_host: str, po
         transient=True,
     )
     with bar:
-        task = bar.add_task("start the virtual UR10e", total=1.0)
+        task = bar.add_task(f"start the {robot.label}", total=1.0)
 
         steps: list[str] = []
 
@@ -70,11 +78,12 @@ def _run(console: Any, scratch: Path, data_dir: Path | None, robot_host: str, po
                 steps.append(step)
                 console.print(step)
 
-        with VirtualUR10e(robot_host, seed):
+        virtual = VirtualComanR5 if robot.key == "coman_r5" else VirtualUR10e
+        with virtual(robot_host, seed):
             progress("start the service", 0.0)
-            with demo_service(data_dir or scratch, robot_host, port, progress) as service:
-                console.print(f"service at {service.url}, virtual UR10e at {robot_host}")
+            with demo_service(data_dir or scratch, robot, robot_host, port, progress) as service:
+                console.print(f"service at {service.url}, {robot.label} at {robot_host}")
                 with Client(service.url, service.api_key) as client:
-                    outcome = flow.run(client, progress)
+                    outcome = flow.run(client, robot, progress)
         progress("compare with the plant's truth", 0.0)
-        return outcome, truth.compare(outcome.torque, flow.CYCLE_TIME, seed)
+        return outcome, truth.compare(outcome.torque, robot, seed)

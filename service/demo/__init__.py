@@ -1,1 +1,1 @@
-"""The demonstration: the whole way from a robot to a feedforward table, on a virtual UR10e."""
+"""The demonstration: the whole way from a robot to a feedforward table, on a virtual one."""

@@ -15,12 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.client import Client, ServiceError
+from service.demo.robots import DemoRobot
 
 Array = NDArray[np.float64]
-
-ROBOT = "demo_ur10e"
-CYCLE_TIME = 0.002
-"""s; the controller's cycle, for which the feedforward table is made."""
 
 APPROACH = {"speed": 0.8, "acceleration": 1.2}
 """How the virtual robot moves to the first pose; rad/s and rad/s²."""
@@ -43,26 +40,27 @@ class Outcome:
     refused_unvalidated: str = ""
 
 
-def run(client: Client, progress: Progress) -> Outcome:
+def run(client: Client, robot: DemoRobot, progress: Progress) -> Outcome:
     """Go the whole way and return what came out; raises ServiceError where a step is refused."""
     outcome = Outcome()
-    trajectories = {name: _store_trajectory(client, f"ur10e_{name}") for name in ("excitation", "validation")}
-    with client.lease(ROBOT, holder="dynid demo") as lease:
-        play = {"kind": "play", "robot": ROBOT, "approach": APPROACH, "record": True}
+    motions = {"excitation": f"{robot.motions}_excitation", "validation": f"{robot.motions}_validation"}
+    trajectories = {name: _store_trajectory(client, robot, motion) for name, motion in motions.items()}
+    with client.lease(robot.name, holder="dynid demo") as lease:
+        play = {"kind": "play", "robot": robot.name, "approach": APPROACH, "record": True}
         outcome.refused_while_disarmed = _refusal(client, {**play, "trajectory_id": trajectories["excitation"]}, lease)
         for name, trajectory in trajectories.items():
-            client.post(f"/robots/{ROBOT}/permit", lease=lease)
+            client.post(f"/robots/{robot.name}/permit", lease=lease)
             motion = client.run_job(
                 {**play, "trajectory_id": trajectory}, lease=lease, progress=_follow(progress, f"play {name}")
             )
             outcome.motions[name] = motion
             outcome.recordings[name] = client.get(f"/recordings/{motion['recording_id']}")
-    _identify(client, progress, outcome)
+    _identify(client, robot, progress, outcome)
     feedforward = {
         "kind": "feedforward",
         "result_id": outcome.result["id"],
         "trajectory_id": trajectories["validation"],
-        "cycle_time": CYCLE_TIME,
+        "cycle_time": robot.cycle_time,
     }
     outcome.refused_unvalidated = _refusal(client, feedforward, None)
     _validate(client, progress, outcome)
@@ -72,18 +70,18 @@ def run(client: Client, progress: Progress) -> Outcome:
     return outcome
 
 
-def _store_trajectory(client: Client, name: str) -> str:
-    body = {"name": name, "robot": ROBOT, "ready_made": name}
+def _store_trajectory(client: Client, robot: DemoRobot, name: str) -> str:
+    body = {"name": name, "robot": robot.name, "ready_made": name}
     identifier: str = client.post("/trajectories", body)["id"]
     return identifier
 
 
-def _identify(client: Client, progress: Progress, outcome: Outcome) -> None:
+def _identify(client: Client, robot: DemoRobot, progress: Progress, outcome: Outcome) -> None:
     request = {
         "kind": "identify",
-        "robot": ROBOT,
+        "robot": robot.name,
         "recordings": [outcome.recordings["excitation"]["id"]],
-        "gains": "from-recording",
+        "gains": robot.gains,
         "friction": "coulomb_viscous",
         "estimator": "wls",
         "rotor_inertia": True,

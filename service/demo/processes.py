@@ -14,7 +14,7 @@ from pathlib import Path
 
 from core.errors import DynidError
 from service.client import Client
-from service.demo.flow import ROBOT
+from service.demo.robots import DemoRobot
 
 START_SECONDS = 60.0
 """The first start compiles the numerical kernels; later ones take a few seconds."""
@@ -38,13 +38,13 @@ class RunningService:
 
 @contextmanager
 def demo_service(
-    data_dir: Path, robot_host: str, port: int, progress: Callable[[str, float], None]
+    data_dir: Path, robot: DemoRobot, robot_host: str, port: int, progress: Callable[[str, float], None]
 ) -> Iterator[RunningService]:
-    """Start the service for one virtual UR10e, wait until it is ready, and stop it in the end."""
+    """Start the service for one robot, wait until it is ready, and stop it in the end."""
     data_dir.mkdir(parents=True, exist_ok=True)
     api_key = secrets.token_urlsafe(24)
     config, log = data_dir / "dynid.toml", data_dir / "service.log"
-    config.write_text(_settings(data_dir, robot_host, port, api_key), encoding="utf-8")
+    config.write_text(_settings(data_dir, robot, robot_host, port, api_key), encoding="utf-8")
     config.chmod(0o600)
     with log.open("w", encoding="utf-8") as log_file:
         process = subprocess.Popen(
@@ -68,20 +68,13 @@ def demo_service(
                 process.stdout.close()
 
 
-def _settings(data_dir: Path, robot_host: str, port: int, api_key: str) -> str:
+def _settings(data_dir: Path, robot: DemoRobot, robot_host: str, port: int, api_key: str) -> str:
     return "\n".join(
         (
             f"data_dir = {json.dumps(str(data_dir.absolute()))}",
             f"port = {port}",
             f"api_key = {json.dumps(api_key)}",
-            f"[robots.{ROBOT}]",
-            'driver = "universal_robots"',
-            f"host = {json.dumps(robot_host)}",
-            'model = "ur10e"',
-            "virtual = true",
-            "motion_enabled = true",
-            "workspace = { floor = 0.05, self_collision = 0.05 }",
-            "",
+            robot.toml(robot_host),
         )
     )
 

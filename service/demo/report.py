@@ -10,13 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from service.demo.flow import Outcome
+from service.demo.robots import DemoRobot
 from service.demo.truth import TruthComparison
 
 MAX_RELATIVE_RESIDUAL = 0.25
 MAX_RELATIVE_ERROR = 0.2
 """Gross errors only: the plant has Stribeck and presliding friction, which Coulomb + viscous cannot follow."""
-BASE_PARAMETERS = 40
-"""Of the UR10e with rotor inertias and a vertical base (methods, section 0)."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Check:
     seen: str
 
 
-def checks(outcome: Outcome, truth: TruthComparison) -> list[Check]:
+def checks(outcome: Outcome, robot: DemoRobot, truth: TruthComparison) -> list[Check]:
     """Judge the outcome; the demonstration succeeds when all pass."""
     lost = sum(int(r["lost"]) + int(r["lapped"]) for r in outcome.recordings.values())
     outcomes = [m["outcome"] for m in outcome.motions.values()]
@@ -40,7 +39,7 @@ def checks(outcome: Outcome, truth: TruthComparison) -> list[Check]:
     return [
         Check("both motions completed", outcomes == ["completed"] * 2, ", ".join(outcomes)),
         Check("no sample lost", lost == 0, f"{lost} lost"),
-        Check("base parameters", count == BASE_PARAMETERS, f"{count}, expected {BASE_PARAMETERS}"),
+        Check("base parameters", count == robot.base_parameters, f"{count}, expected {robot.base_parameters}"),
         Check(
             "relative residual on the second motion, moving",
             bool(validation["passed"]) and worst_residual <= MAX_RELATIVE_RESIDUAL,
@@ -69,11 +68,11 @@ def checks(outcome: Outcome, truth: TruthComparison) -> list[Check]:
     ]
 
 
-def show(console: Console, outcome: Outcome, truth: TruthComparison, verdicts: list[Check]) -> None:
+def show(console: Console, outcome: Outcome, robot: DemoRobot, truth: TruthComparison, verdicts: list[Check]) -> None:
     """Print the table per joint, the figures of the run, and the checks."""
     document, validation = outcome.result["document"], outcome.validation
     table = Table(
-        title="Virtual UR10e: torque residual [N·m] and relative to the torque, identified on motion 1, judged on "
+        title=f"{robot.label}: torque residual [N·m] and relative to the torque, identified on motion 1, judged on "
         "motion 2; served table against the plant's truth",
         title_justify="left",
     )
@@ -105,13 +104,14 @@ def show(console: Console, outcome: Outcome, truth: TruthComparison, verdicts: l
 
 
 def as_document(
-    outcome: Outcome, truth: TruthComparison, verdicts: list[Check], seconds: float, seed: int
+    outcome: Outcome, robot: DemoRobot, truth: TruthComparison, verdicts: list[Check], seconds: float, seed: int
 ) -> dict[str, Any]:
     """Everything the demonstration saw, JSON-serialisable."""
     document = outcome.result["document"]
     return {
         "passed": all(check.passed for check in verdicts),
         "seconds": seconds,
+        "robot": robot.key,
         "seed": seed,
         "base_parameters": len(document["base_parameters"]),
         "condition_number": document["condition_number"],

@@ -13,23 +13,26 @@ import pytest
 DEMO = [sys.executable, "-m", "service.cli", "demo"]
 
 
-@pytest.mark.timeout(300)
-def test_the_whole_way_passes_its_own_checks(tmp_path: Path, loopback_host: str) -> None:
+@pytest.mark.timeout(500)
+@pytest.mark.parametrize(("robot", "rate"), [("ur10e", 500), ("coman_r5", 1000)])
+def test_the_whole_way_passes_its_own_checks(tmp_path: Path, loopback_host: str, robot: str, rate: int) -> None:
     report = tmp_path / "demo.json"
+    arguments = ["--robot", robot, "--robot-host", loopback_host, "--json", str(report)]
     done = subprocess.run(
-        [*DEMO, "--robot-host", loopback_host, "--json", str(report), "--data-dir", str(tmp_path / "data")],
+        [*DEMO, *arguments, "--data-dir", str(tmp_path / "data")],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=480,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads(report.read_text())
     assert seen["passed"]
+    assert seen["robot"] == robot
     assert all(check["passed"] for check in seen["checks"])
     assert seen["base_parameters"] == 40
     assert seen["samples_lost"] == 0
-    assert seen["samples_recorded"] >= 500 * (20 + 12)
+    assert seen["samples_recorded"] >= rate * (20 + 12)
     recordings = list((tmp_path / "data" / "recordings").rglob("*.mcap"))
     assert len(recordings) == 2
     assert "samples recorded, 0 lost" in done.stdout
