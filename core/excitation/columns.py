@@ -64,14 +64,16 @@ class ObservationColumns:
     @cached_property
     def gravity_dependent(self) -> NDArray[np.bool_]:
         """Which of the columns (p,) a robot at rest feels."""
-        return np.concatenate([self.robot.gravity_dependent, np.zeros(len(self._friction.names), dtype=bool)])
+        q = self.robot.probes(_PROBES)[0]
+        still = np.zeros_like(q)
+        at_rest = np.abs(self.robot.base_regressor((q, still, still))).max(axis=(0, 1))
+        friction = np.zeros(len(self._friction.names), dtype=bool)
+        return np.concatenate([at_rest > 1e-9 * at_rest.max(), friction])
 
     @cached_property
     def seen(self) -> NDArray[np.bool_]:
         """Which columns (r, p) are not zero for every motion, row by row of a sample."""
-        random = np.random.default_rng(0)
-        q, qd, qdd = random.uniform(-np.pi, np.pi, (3, _PROBES, self.n_joints))
-        W = self.matrix((q, qd, qdd)).reshape(_PROBES, -1, self.count)
+        W = self.matrix(self.robot.probes(_PROBES)).reshape(_PROBES, -1, self.count)
         return np.asarray((W != 0.0).any(axis=0))
 
     def matrix(self, motion: Motion, sign_width: float = 0.0) -> Array:

@@ -14,7 +14,6 @@ every serial chain. A robot of another kind takes part by another implementation
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -32,7 +31,6 @@ from core.models import SerialChain
 Array = NDArray[np.float64]
 
 _STEP = 1e-6
-_PROBES = 50
 
 
 class ExcitedRobot(Protocol):
@@ -62,13 +60,12 @@ class ExcitedRobot(Protocol):
         ...
 
     @property
-    def gravity_dependent(self) -> NDArray[np.bool_]:
-        """Which of the base parameters (b,) a robot at rest feels."""
-        ...
-
-    @property
     def joints_move_alone(self) -> bool:
         """Whether the coordinates are the joints, row j of a sample is joint j, and friction depends on its rate."""
+        ...
+
+    def probes(self, count: int) -> Motion:
+        """Return so many random samples of motion from all over what the robot can do, always the same."""
         ...
 
     def base_regressor(self, motion: Motion) -> Array:
@@ -121,12 +118,9 @@ class ExcitedArm:
     def base_names(self) -> tuple[str, ...]:
         return self._base.base_names
 
-    @cached_property
-    def gravity_dependent(self) -> NDArray[np.bool_]:
-        q = np.random.default_rng(0).uniform(-np.pi, np.pi, (_PROBES, self.model.n_joints))
-        still = np.zeros_like(q)
-        at_rest = np.abs(self.base_regressor((q, still, still))).max(axis=(0, 1))
-        return np.asarray(at_rest > 1e-9 * at_rest.max())
+    def probes(self, count: int) -> Motion:
+        q, qd, qdd = np.random.default_rng(0).uniform(-np.pi, np.pi, (3, count, self.model.n_joints))
+        return q, qd, qdd
 
     def base_regressor(self, motion: Motion) -> Array:
         return self.model.regressor(*motion)[:, :, self._base.independent]

@@ -26,6 +26,7 @@ _ROOM = 1.2
 """A place to start from keeps off by more than the guards."""
 _TRIES = 12
 _DESCENT = 150
+_STUCK = 1e-6
 
 
 class InfeasibleError(DynidError):
@@ -233,6 +234,8 @@ def _search(centre: Array, linear: LinearLimits, others: _Others, seed: int) -> 
                 x, here, length = there, found, 1.5 * length
             else:
                 length *= 0.5
+                if length < _STUCK:
+                    break
         best = max(best, here, key=lambda place: place.room)
     assert best.limit is not None  # noqa: S101 - something was worst
     missing = best.limit.shortfall(best.column, best.margin)

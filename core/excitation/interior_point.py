@@ -69,7 +69,10 @@ def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], 
     for _ in range(stage.iterations):
         if stop():
             break
-        factor = linalg.cho_factor(curvature + here.barrier_hessian, lower=True, check_finite=False)
+        try:
+            factor = linalg.cho_factor(curvature + here.barrier_hessian, lower=True, check_finite=False)
+        except linalg.LinAlgError:  # close to a limit whose curvature is learned, rounding is all that is left of it
+            break
         step = -linalg.cho_solve(factor, here.gradient, check_finite=False)
         slope = float(step @ here.gradient)
         if -slope < stage.tolerance:

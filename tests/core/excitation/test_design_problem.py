@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.errors import InputError
 from core.excitation import Workspace
 from core.excitation.columns import ObservationColumns
 from core.excitation.criteria import ConditionNumber
@@ -12,15 +13,19 @@ from core.excitation.families import family
 from core.excitation.limits import DesignLimits
 from core.excitation.linear_limits import LinearLimits
 from core.excitation.problem import DesignProblem, Smoothing
+from core.friction import LAWS, friction_model
 from core.models import JointLimits, catalogue
+from core.signals.motion import JointMotion
 
 START = np.array([0.0, -np.pi / 2, 0.0, -np.pi / 2, 0.0, 0.0])
 UR10E = catalogue("ur10e", rotor_inertia=True)
 SMOOTHING = Smoothing(sharpness=6.0, sign_width=0.1, barrier=0.01)
 
 
-def make(joint_weights: np.ndarray | None = None) -> DesignProblem:
-    columns = ObservationColumns(UR10E, "coulomb_viscous", joint_weights)
+def make(
+    joint_weights: np.ndarray | None = None, friction: str | list[str] | None = "coulomb_viscous"
+) -> DesignProblem:
+    columns = ObservationColumns(UR10E, friction, joint_weights)
     members = family("fourier_quintic", harmonics=3, duration=8.0, start=START, end=START)
     limits = DesignLimits(UR10E.limits, START, START, Workspace(floor=-0.5, self_collision=0.01))
     return DesignProblem(columns, ConditionNumber(), members, limits, samples=60, prior=np.eye(columns.count))
@@ -43,6 +48,60 @@ def test_gradient_of_the_merit_matches_differences(weights: np.ndarray | None) -
         direction = rng.normal(size=x.shape)
         up, down = (problem.point(x + h * direction, SMOOTHING).merit for h in (1e-6, -1e-6))
         assert point.gradient @ direction.ravel() == pytest.approx((up - down) / 2e-6, rel=1e-5)
+
+
+MIXED = ["coulomb_viscous", "arctan(f4=3)", "stribeck", "power_viscous", "two_regime_cubic(threshold=0.1)", "arctan"]
+
+
+@pytest.mark.parametrize("friction", [None, *LAWS, MIXED])
+def test_gradient_is_right_for_the_columns_of_every_law(friction: str | list[str] | None) -> None:
+    problem = make(friction=friction)
+    x = inside(problem)
+    _, gradient = problem.objective(x, SMOOTHING)
+    direction = np.random.default_rng(1).normal(size=x.shape)
+    up, down = (problem.objective(x + h * direction, SMOOTHING)[0] for h in (1e-6, -1e-6))
+    assert (gradient * direction).sum() == pytest.approx((up - down) / 2e-6, rel=1e-4)
+
+
+def test_columns_are_those_of_the_friction_model() -> None:
+    problem = make(friction=MIXED)
+    motion = problem.motion(inside(problem))
+    model = friction_model(MIXED, 6)
+    assert problem.columns.names[40:] == model.names
+    W = problem.columns.matrix(motion).reshape(len(motion[0]), 6, -1)
+    first = 40
+    for j, own in enumerate(model.columns(JointMotion(problem.period, *motion))):
+        np.testing.assert_array_equal(W[:, j, first : first + own.shape[1]], own)
+        first += own.shape[1]
+    assert np.count_nonzero(W[:, :, 40:].any(axis=0)) == first - 40  # and nothing elsewhere
+    assert not problem.columns.gravity_dependent[40:].any()
+
+
+@pytest.mark.parametrize(
+    ("friction", "message"),
+    [
+        ("coulomb_viscous+load", "columns of load depend on more than velocity; name the law alone, 'coulomb_viscous'"),
+        ("arctan+hysteresis+warmup", "columns of hysteresis, warmup depend"),
+        ("stick", "unknown law 'stick'; there are coulomb_viscous"),
+        (["arctan"], "for 1 joints, the robot has 6"),
+    ],
+)
+def test_friction_of_more_than_velocity_is_refused(friction: str | list[str], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        ObservationColumns(UR10E, friction)
+    assert message in refused.value.detail
+
+
+def test_violation_is_a_share_of_the_limit_and_nothing_inside() -> None:
+    problem = make()
+    x = inside(problem)
+    assert problem.violation(x) == 0.0
+    far = 50.0 * x
+    use = np.abs(problem.linear.offset + problem.linear.rows @ far.T) / (
+        0.5 * (problem.linear.upper - problem.linear.lower)
+    )
+    torque = np.abs(UR10E.inverse_dynamics(*problem.motion(far))) / UR10E.limits.torque
+    assert problem.violation(far) == pytest.approx(max(use.max(), torque.max()) - 1.0, rel=0.05)
 
 
 def test_barrier_hessian_of_linear_limits_is_exact() -> None:
