@@ -24,8 +24,9 @@ from core.estimators import Block, Observations, PriorLeastSquares, WeightedLeas
 from core.models import SerialChain, serial_chain
 from core.models.chain import INERTIAL_NAMES
 from core.pipelines.identification import Identification
+from core.pipelines.training import prepared
 from core.recordings.recording import Recording
-from core.signals import Segment, prepare
+from core.signals import Segment
 
 Array = NDArray[np.float64]
 
@@ -277,8 +278,7 @@ class _LoadedRun:
 
 
 def _segments(arm: Identification, recording: Recording) -> Sequence[Segment]:
-    ordered = recording.for_joints(arm.model.joint_names)
-    return prepare(ordered, arm.effort.of(ordered), arm.signals).segments
+    return prepared(recording, arm.model, arm.effort, arm.signals).segments
 
 
 def _last_link(regressor: Array, visible: BaseParameters) -> Array:
