@@ -18,7 +18,8 @@ from core.dynamics import upru_kinematics
 from core.dynamics.base_parameters import random_states
 from core.models import SixUPRU
 
-SAMPLES = 2000
+SAMPLES = 500
+REPEATS = 60  # of a millisecond each
 TASKS = ("6-UPRU inverse dynamics", "6-UPRU regressor, 6 x 29")
 Array = np.ndarray
 
@@ -29,7 +30,7 @@ def run() -> Iterator[Comparison]:
     states = random_states(robot, SAMPLES, 0)
     ours = (lambda: robot.motor_force(*states), lambda: robot.regressor(*states))
     results = [compute() for compute in ours]  # compiles, too
-    times = [best_time(compute, items=SAMPLES) for compute in ours]
+    times = [best_time(compute, items=SAMPLES, repeats=REPEATS) for compute in ours]
     try:
         import pinocchio
     except ImportError:
@@ -39,12 +40,12 @@ def run() -> Iterator[Comparison]:
         peer, tree = f"Pinocchio {pinocchio.__version__}", _OpenedTree(pinocchio, robot, states)
         for task, time, result, other in zip(TASKS, times, results, (tree.forces, tree.regressors), strict=True):
             difference = float(np.abs(result - other()).max())
-            theirs = best_time(other, items=SAMPLES, repeats=3)
+            theirs = best_time(other, items=SAMPLES, repeats=5)
             yield Comparison(task, time, theirs, peer, difference, "tree in a Python loop, led back by virtual work")
     lengths = robot.leg_lengths(states[0])
     yield Comparison(
         "6-UPRU pose from leg lengths",
-        best_time(lambda: robot.forward_kinematics(lengths), items=SAMPLES),
+        best_time(lambda: robot.forward_kinematics(lengths), items=SAMPLES, repeats=REPEATS),
         None,
         "",
         None,
