@@ -30,10 +30,11 @@ def write_plots(folder: Path, found: Design, chain: SerialChain, limits: DesignL
     joints = Figure(figsize=(11, 2.2 * chain.n_joints), layout="constrained")
     bounds = limits.joints
     rows = joints.subplots(chain.n_joints, 3, sharex=True, squeeze=False)
+    unit = {frozenset({"revolute"}): "rad", frozenset({"prismatic"}): "m"}.get(frozenset(chain.joint_types), "rad, m")
     signals = (
-        ("q [rad]", q, bounds.position_lower, bounds.position_upper),
-        ("qd [rad/s]", qd, -bounds.velocity, bounds.velocity),
-        ("qdd [rad/s²]", qdd, -bounds.acceleration, bounds.acceleration),
+        (f"q [{unit}]", q, bounds.position_lower, bounds.position_upper),
+        (f"qd [{unit} per s]", qd, -bounds.velocity, bounds.velocity),
+        (f"qdd [{unit} per s²]", qdd, -bounds.acceleration, bounds.acceleration),
     )
     for joint, row in enumerate(rows):
         row[0].set_ylabel(chain.joint_names[joint].removesuffix("_joint"))
