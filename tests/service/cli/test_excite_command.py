@@ -94,8 +94,64 @@ def test_interrupt_ends_with_the_best_so_far(limits: Path, tmp_path: Path) -> No
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    run("--model", "ur10e", "--harmonics", 2, "--period", 8, "--time-budget", 600, "--limits", limits, "--json", result)
+    output = run(
+        "--model", "ur10e", "--harmonics", 2, "--period", 8, "--time-budget", 600, "--limits", limits, "--json", result
+    )  # fmt: skip
     assert json.loads(result.read_text())["seconds"] < 300.0
+    assert "of 600 s; this is the best that was found" in output
+
+
+def test_friction_is_named_for_all_joints_or_for_each(limits: Path, tmp_path: Path) -> None:
+    result = tmp_path / "out.json"
+    each = ("arctan", "arctan", "stribeck", "coulomb_viscous", "power_viscous(alpha=0.5)", "two_regime_cubic")
+    run("--model", "ur10e", "--harmonics", 2, "--period", 8, "--time-budget", 0.2, "--friction", *each,
+        "--limits", limits, "--json", result)  # fmt: skip
+    document = json.loads(result.read_text())
+    assert len(document["columns"]) == 36 + 4 + 4 + 4 + 3 + 3 + 8
+    assert document["settings"]["friction"] == list(each)
+    for words, message in (
+        (("arctan", "arctan"), "for 2 joints, the robot has 6"),
+        (("arctan+load",), "columns of load depend on more than velocity"),
+        (("stick",), "unknown law 'stick'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run(*QUICK, "--limits", limits, "--friction", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--period", "nan"), "duration must be positive"),
+        (("--time-budget", "-1"), "time budget must be positive"),
+        (("--family", "sine"), "unknown trajectory family 'sine'"),
+        (("--family", "fourier", "--harmonics", 1), "at least 2 harmonics"),
+        (("--criterion", "best"), "unknown criterion 'best'"),
+        (("--optimizer", "luck"), "unknown optimizer 'luck'"),
+        (("--family", "fourier_segments", "--optimizer", "slsqp"), "no other optimizer"),
+        (("--warm-start", "list.json"), "holds no trajectory"),
+        (("--warm-start", "text.json"), "is not JSON"),
+        (("--warm-start", "number.json"), "definition is a mapping"),
+        (("--warm-start", "one_joint.json"), "moves 1 joints, 6 are wanted"),
+        (("--json", "folder"), "folder is a folder, not a file"),
+        (("--samples", "folder"), "folder is a folder, not a file"),
+        (("--plot", "list.json"), "list.json is a file, not a folder"),
+    ],
+)
+def test_bad_options_are_refused_with_the_reason(
+    words: tuple[object, ...], message: str, limits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    one_joint = {"trajectory": {"family": "bspline", "duration": 2.0, "control": [[0, 0, 0, 0]]}}
+    for name, text in (
+        ("list.json", "[1]"),
+        ("text.json", "x"),
+        ("number.json", '{"trajectory": 3}'),
+        ("one_joint.json", json.dumps(one_joint)),
+    ):
+        Path(name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        run(*QUICK, "--limits", limits, *words)
 
 
 def test_says_what_binds(limits: Path) -> None:
@@ -117,6 +173,22 @@ def test_says_what_binds(limits: Path) -> None:
         ("start = [0, 0, 0, 0, 0, 0]\nfloor = 'low'", "floor: expected a number of metres"),
         ("start = [0, 0, 0, 0, 0, 0]\nbox = [[0, 0, 0]]", "box: expected 2 x 3 numbers"),
         ("start = [0, 0, 0, 0, 0, 0]\nradii = [0.1]", "radii: expected 7 numbers"),
+        ("start = ['0', '0', '0', '0', '0', '0']", "start: expected 6 numbers"),
+        ("start = [0, 0, true, 0, 0, 0]", "start: expected 6 numbers"),
+        ("start = [0, 0, 0, 0, 0, inf]", "start: expected 6 finite numbers"),
+        ("start = [0, 0, 0, 0, 0, 0]\nvelocity = [nan, 1, 1, 1, 1, 1]", "velocity: expected 6 numbers"),
+        ("start = [0, 0, 0, 0, 0, 0]\nvelocity = 3.0", "velocity: expected 6 numbers, got 3.0"),
+        ("start = [0, 0, 0, 0, 0, 0]\nfloor = true", "floor: expected a number of metres"),
+        ("start = [0, 0, 0, 0, 0, 0]\nself_collision = -0.1", "self_collision must not be negative"),
+        ("start = [0, 0, 0, 0, 0, 0]\nbox = [[0, 0, 0], [1, -1, 1]]", "the least and the largest x, y, z"),
+        (
+            "start = [0, 0, 0, 0, 0, 0]\nposition_lower = [1, -1, -1, -1, -1, -1]\nposition_upper = [0, 1, 1, 1, 1, 1]",
+            "lower position 1 of joint 1 is above the upper one, 0",
+        ),
+        (
+            "start = [0, 0, 0, 0, 0, 0]\nposition_lower = [0, -1, -1, -1, -1, -1]\nposition_upper = [0, 1, 1, 1, 1, 1]",
+            "joint 1 may not move",
+        ),
     ],
 )
 def test_bad_limits_files_are_refused_with_the_reason(text: str, message: str, limits: Path) -> None:
