@@ -49,8 +49,8 @@ types: $(DEV)
 contracts: $(DEV)
 	@$(BIN)/lint-imports
 
-bench: $(DEV)  ## Side-by-side performance runs against peers
-	@$(BIN)/python -m benchmarks
+bench: $(DEV)  ## Side-by-side performance runs against peers; ARGS=--full for long ones
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 clean:  ## Remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

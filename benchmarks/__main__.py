@@ -1,7 +1,8 @@
-"""Run every benchmark and print one table."""
+"""Run every benchmark and print what they come to: one table beside peers, one of excitation methods."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 
@@ -10,7 +11,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # one core, like the peers; read when 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import dynamics, estimation, parallel_robot
+from benchmarks import dynamics, estimation, excitation, parallel_robot
 from benchmarks.comparison import Comparison
 
 BENCHMARKS = (dynamics.run, parallel_robot.run, estimation.run)
@@ -39,13 +40,19 @@ def _row(comparison: Comparison) -> tuple[str, ...]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="long budgets for excitation: ten minutes more")
+    full = parser.parse_args().full
     table = Table(title=f"dynid side by side ({platform.machine()}, {os.cpu_count()} CPUs)")
     for heading in ("task, per sample", "dynid", "peer", "quicker", "difference", "peer's name", "remark"):
         table.add_column(heading, justify="left" if "peer's" in heading or heading == "remark" else "right")
     for benchmark in BENCHMARKS:
         for comparison in benchmark():
             table.add_row(*_row(comparison))
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for shown in excitation.run(full=full):
+        console.print(shown)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
-"""Ways to design one excitation trajectory on equal budgets: ``python -m benchmarks.excitation [seconds] [seeds]``.
+"""Optimisers and trajectory families side by side: what each reaches with the same processor time.
 
-A UR10e, 58 columns (40 base with rotor inertias; viscous, sign, offset per joint), Fourier + quintic with five
-harmonics over 20 s, within the limits that are published with this robot's hand-tuned trajectories. Budgets are
-seconds of one processor, so that other programs do not matter; every figure is exact, on the 1 ms grid.
+The case is that of the UR10e source: 40 base parameters with rotor inertias, 18 friction columns, 5 harmonics over
+20 s, within the limits that are published with this robot's hand-tuned trajectories. Budgets are seconds of one
+processor, so that other programs do not matter; every figure is exact, on the 1 ms grid.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -19,11 +20,11 @@ from threadpoolctl import threadpool_limits
 
 from core.excitation.columns import ObservationColumns
 from core.excitation.criteria import ConditionNumber
-from core.excitation.design import OPTIMIZERS, DesignSettings, design
+from core.excitation.design import OPTIMIZERS, SEGMENTS, DesignSettings, design
 from core.excitation.families import FAMILIES, family
 from core.excitation.limits import limits_from_document
 from core.excitation.problem import DesignProblem, Smoothing
-from core.models import catalogue
+from core.models import SerialChain, catalogue, serial_chain
 
 LIMITS = {
     "position_lower_deg": [-180, -180, -100, -180, -90, -90],
@@ -33,36 +34,69 @@ LIMITS = {
     "acceleration": [2.0, 1.0, 1.0, 1.0, 1.0, 2.5],
 }
 SETTINGS = DesignSettings(friction="coulomb_viscous")
+QUICK, FULL = (3.0, 1), (10.0, 2)
+"""Seconds for each method, and seeds."""
+
+LIVELY = {"acceleration": [8.0] * 6}
+CLEAR = {"floor": 0.05, "self_collision": 0.05}
+CASES: Sequence[tuple[str, dict[str, float], dict[str, Any], float]] = (
+    ("K = 5, T = 20 s", {"harmonics": 5, "period": 20.0}, {}, 10.0),
+    ("K = 5, T = 12 s", {"harmonics": 5, "period": 12.0}, {}, 10.0),
+    ("K = 10, T = 20 s", {"harmonics": 10, "period": 20.0}, {}, 10.0),
+    ("K = 5, T = 12 s, |qdd| <= 8 rad/s²", {"harmonics": 5, "period": 12.0}, LIVELY, 10.0),
+    ("K = 5, T = 20 s, floor and self-collision 5 cm", {"harmonics": 5, "period": 20.0}, CLEAR, 30.0),
+)
+"""Name, settings, limits beside those above, shorter budget; the longer one is ``LONG``."""
+LONG = 60.0
 
 
-def main() -> None:
-    budget = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    seeds = range(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
-    robot = catalogue("ur10e", rotor_inertia=True)
+def run(*, full: bool) -> Iterator[Table | str]:
+    """Yield tables and lines: methods on equal budgets, the cost of a gradient; when full, all cases as well."""
+    yield _methods(*(FULL if full else QUICK))
+    yield _gradient_costs()
+    if full:
+        yield _cases()
+
+
+def _methods(budget: float, seeds: int) -> Table:
+    robot = _robot()
     limits = limits_from_document(LIMITS, robot)
-    table = Table(title=f"condition number after {budget:g} s of one processor, {len(seeds)} seeds")
+    table = Table(title=f"condition number after {budget:g} s of one processor, {seeds} seed(s)")
     for heading in ("optimiser", "family", "best", "median", "worst", "candidates"):
         table.add_column(heading, justify="left" if heading in ("optimiser", "family") else "right")
     rows = [(name, "fourier_quintic") for name in OPTIMIZERS]
-    rows += [("interior_point", name) for name in (*FAMILIES, "fourier_segments") if name != "fourier_quintic"]
+    rows += [("interior_point", name) for name in (*FAMILIES, SEGMENTS) if name != "fourier_quintic"]
     for optimizer, name in rows:
         settings = replace(SETTINGS, optimizer=optimizer, family=name, time_budget=budget)
-        if name == "fourier_segments":
+        if name == SEGMENTS:
             settings = replace(settings, segments=2, period=SETTINGS.period / 2)
-        found = [design(robot, limits, replace(settings, seed=s), clock=time.process_time) for s in seeds]
+        found = [design(robot, limits, replace(settings, seed=s), clock=time.process_time) for s in range(seeds)]
         values = [one.condition_number for one in found]
         figures = (f"{figure:.1f}" for figure in (min(values), float(np.median(values)), max(values)))
-        shown = "coman iteration" if name == "fourier_segments" else optimizer
+        shown = "coman iteration" if name == SEGMENTS else optimizer
         table.add_row(shown, name, *figures, str(found[0].candidates))
-    console = Console()
-    console.print(table)
-    for line in _gradient_costs():
-        console.print(line)
+    return table
 
 
-def _gradient_costs() -> list[str]:
+def _cases() -> Table:
+    robot = _robot()
+    table = Table(title="condition number of every case, seed 0, seconds of one processor")
+    for heading in ("case", "after", "reached", "after", "reached"):
+        table.add_column(heading, justify="left" if heading == "case" else "right")
+    for name, changes, more, short in CASES:
+        limits = limits_from_document({**LIMITS, **more}, robot)
+        row = [name]
+        for budget in (short, LONG):
+            settings = replace(SETTINGS, time_budget=budget, **changes)  # type: ignore[arg-type]
+            found = design(robot, limits, settings, clock=time.process_time)
+            row += [f"{budget:g} s", f"{found.condition_number:.1f}"]
+        table.add_row(*row)
+    return table
+
+
+def _gradient_costs() -> str:
     """What one gradient costs, in reverse and by differences."""
-    robot = catalogue("ur10e", rotor_inertia=True)
+    robot = _robot()
     limits = limits_from_document(LIMITS, robot)
     columns = ObservationColumns(robot, "coulomb_viscous")
     members = family("fourier_quintic", harmonics=5, duration=20.0, start=limits.start, end=limits.end)
@@ -71,10 +105,14 @@ def _gradient_costs() -> list[str]:
     smoothing = Smoothing(20.0, 0.05, 1e-3)
     with threadpool_limits(1, "blas"):
         value, reverse = _best(lambda: problem.information(x)), _best(lambda: problem.objective(x, smoothing))
-    return [
+    return (
         f"criterion and gradient in {x.size} coefficients at 121 samples: {1e3 * reverse:.2f} ms in reverse mode; "
         f"by differences {1e3 * (x.size + 1) * value:.0f} ms for the information matrices alone"
-    ]
+    )
+
+
+def _robot() -> SerialChain:
+    return serial_chain(catalogue("ur10e", rotor_inertia=True), "this benchmark")
 
 
 def _best(task: Callable[[], object]) -> float:
@@ -84,6 +122,14 @@ def _best(task: Callable[[], object]) -> float:
         task()
         shortest = min(shortest, time.perf_counter() - start)
     return shortest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--full", action="store_true", help="longer budgets, more seeds, and all cases: 10 minutes")
+    console = Console()
+    for shown in run(full=parser.parse_args().full):
+        console.print(shown)
 
 
 if __name__ == "__main__":
