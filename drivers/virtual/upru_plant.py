@@ -7,7 +7,8 @@ cylinder's friction and the mechanism's force:
     g i = M_s l'' + F(l') + f_motor(q, q', q'')
 
 f_motor is affine in q'', so seven evaluations of the inverse dynamics give the linear system for q''. Speeds are
-integrated semi-implicitly, with the friction's stiffness implicit.
+integrated semi-implicitly, with the friction's stiffness implicit. The inverse dynamics are called by themselves:
+compiled into the rest, they would be compiled again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from core.dynamics.upru_dynamics import inverse_dynamics
-from core.dynamics.upru_kinematics import NO_FAULT, ParallelArrays, Workspace, make_workspace
+from core.dynamics.upru_kinematics import NO_FAULT, make_workspace
 from drivers.virtual.lugre import bend
 from drivers.virtual.upru_parameters import UpruPlantParameters
 
@@ -65,52 +66,44 @@ class Instruments(NamedTuple):
 class MachineState(NamedTuple):
     """What changes; each (6,) unless said otherwise."""
 
-    q: Array  # pose of the platform
-    qd: Array
     bristle: Array  # m
     integral: Array  # N
     reading: Array  # m, last one of the encoder
     speed: Array  # m/s, filtered
 
 
+class Trials(NamedTuple):
+    """What the inverse dynamics are asked, and answer, each cycle: seven accelerations in the same state."""
+
+    q: Array  # (7, 6)
+    qd: Array  # (7, 6)
+    qdd: Array  # (7, 6), none, and one of each coordinate
+    wrench: Array  # (7, 6)
+    sensor: Array  # (7, 6) N
+    motor: Array  # (7, 6) N
+
+
 class Scratch(NamedTuple):
     """Memory of the kernel."""
 
-    work: Workspace
-    trials: Array  # (7, 6), accelerations: none, and one of each coordinate
-    wrench: Array  # (1, 6)
-    sensor: Array  # (7, 6)
-    motor: Array  # (7, 6)
-    leg_acceleration: Array  # (7, 6)
-    length: Array  # (6,)
-    leg_speed: Array  # (6,)
+    rates: Array  # (6, 6), l' = rates q'
     system: Array  # (6, 6)
     known: Array  # (6,)
 
 
 @njit(cache=True, error_model="numpy")
-def _forces(robot: ParallelArrays, q: Array, qd: Array, scratch: Scratch) -> bool:
-    """Write forces and leg accelerations for each of the trial accelerations; False in a singular pose."""
-    work = scratch.work
-    for trial in range(7):
-        one = slice(trial, trial + 1)
-        _, fault = inverse_dynamics(
-            robot,
-            q.reshape(1, 6),
-            qd.reshape(1, 6),
-            scratch.trials[one],
-            scratch.wrench,
-            work,
-            scratch.sensor[one],
-            scratch.motor[one],
-        )
-        if fault != NO_FAULT:
-            return False
-        for i in range(6):
-            scratch.leg_acceleration[trial, i] = work.legs[i, 17]
+def _leg_rates(q: Array, legs: Array, rates: Array) -> None:
+    """Write the derivatives of leg lengths by the coordinates, from e, n of the legs (see `upru_kinematics.LEG`)."""
+    sa, ca = math.sin(q[3]), math.cos(q[3])
+    sb, cb = math.sin(q[4]), math.cos(q[4])
     for i in range(6):
-        scratch.length[i], scratch.leg_speed[i] = work.legs[i, 15], work.legs[i, 16]
-    return True
+        ex, ey, ez = legs[i, 0], legs[i, 1], legs[i, 2]
+        nx, ny, nz = legs[i, 3], legs[i, 4], legs[i, 5]
+        tx, ty, tz = ey * nz - ez * ny, ez * nx - ex * nz, ex * ny - ey * nx
+        rates[i, 0], rates[i, 1], rates[i, 2] = nx, ny, nz
+        rates[i, 3] = tz  # axes of Rz, Ry, Rx one after the other
+        rates[i, 4] = ca * ty - sa * tx
+        rates[i, 5] = cb * (ca * tx + sa * ty) - sb * tz
 
 
 @njit(cache=True, error_model="numpy")
@@ -125,11 +118,38 @@ def _drive_force(drives: LegDrives, state: MachineState, i: int, reading: float,
 
 
 @njit(cache=True, error_model="numpy")
-def run_cycle(
-    robot: ParallelArrays,
+def _solve(system: Array, known: Array) -> bool:
+    """Solve system x = known by elimination with pivoting, in place; False where it is singular."""
+    n = known.shape[0]
+    for j in range(n):
+        best = j
+        for i in range(j + 1, n):
+            if abs(system[i, j]) > abs(system[best, j]):
+                best = i
+        if system[best, j] == 0.0:
+            return False
+        for k in range(j, n):
+            system[j, k], system[best, k] = system[best, k], system[j, k]
+        known[j], known[best] = known[best], known[j]
+        for i in range(j + 1, n):
+            factor = system[i, j] / system[j, j]
+            for k in range(j, n):
+                system[i, k] -= factor * system[j, k]
+            known[i] -= factor * known[j]
+    for j in range(n - 1, -1, -1):
+        for k in range(j + 1, n):
+            known[j] -= system[j, k] * known[k]
+        known[j] /= system[j, j]
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def advance(
     drives: LegDrives,
     instruments: Instruments,
     state: MachineState,
+    trials: Trials,
+    legs: Array,
     scratch: Scratch,
     target: Array,
     feed: Array,
@@ -139,43 +159,46 @@ def run_cycle(
 ) -> bool:
     """Advance 1 ms towards ``target`` (3, 6) with the current ``feed`` (6,) A added; write to ``out`` (4, 6).
 
-    Rows: length, speed, current and force as they are read at the beginning of the cycle, for which the target
-    is. ``noise`` (2, 6) is standard normal. With the drives not ``enabled`` the brakes hold. Returns False where
-    the dynamics broke down.
+    ``trials`` are answered, ``legs`` (6, LEG) are those of the last of them. Rows of ``out``: length, speed, current
+    and force as they are read at the beginning of the cycle, for which the target is. ``noise`` (2, 6) is standard
+    normal. With the drives not ``enabled`` the brakes hold. Returns False where the dynamics broke down.
     """
-    if not _forces(robot, state.q, state.qd, scratch):
-        return False
-    if not enabled:
-        state.qd[:] = 0.0
+    q, qd = trials.q[0], trials.qd[0]
+    rates, sensor, motor = scratch.rates, trials.sensor, trials.motor
+    _leg_rates(q, legs, rates)
     for i in range(6):
-        reading = round(scratch.length[i] / ENCODER) * ENCODER
+        reading = round(legs[i, 15] / ENCODER) * ENCODER
         force = _drive_force(drives, state, i, reading, target[0, i], target[1, i])
         current = feed[i] + force / drives.nominal_gain[i] if enabled else 0.0
         current = min(max(current, -_LARGEST_CURRENT), _LARGEST_CURRENT)
-        state.bristle[i], friction, slope = bend(drives.friction[i], state.bristle[i], scratch.leg_speed[i], PERIOD)
+        state.bristle[i], friction, slope = bend(drives.friction[i], state.bristle[i], legs[i, 16], PERIOD)
         inertia = drives.screw_inertia[i] + PERIOD * slope
-        offset = scratch.leg_acceleration[0, i]
-        scratch.known[i] = drives.gain[i] * current - friction - scratch.motor[0, i] - inertia * offset
+        unforced = legs[i, 17] - rates[i, 5]  # l'' without any q''
+        scratch.known[i] = drives.gain[i] * current - friction - motor[0, i] - inertia * unforced
         for k in range(6):
-            of_mechanism = scratch.motor[k + 1, i] - scratch.motor[0, i]
-            scratch.system[i, k] = of_mechanism + inertia * (scratch.leg_acceleration[k + 1, i] - offset)
+            scratch.system[i, k] = motor[k + 1, i] - motor[0, i] + inertia * rates[i, k]
         out[0, i] = reading
         out[1, i] = (reading - state.reading[i]) / PERIOD
         out[2, i] = current + instruments.current_noise * noise[0, i]
         state.reading[i] = reading
-    qdd = np.linalg.solve(scratch.system, scratch.known) if enabled else np.zeros(6)
-    healthy = True
+    qdd = scratch.known
+    healthy = _solve(scratch.system, qdd) if enabled else True
+    if not enabled:
+        qdd[:] = 0.0
     for i in range(6):
-        force = scratch.sensor[0, i]
+        force = sensor[0, i]
         for k in range(6):
-            force += (scratch.sensor[k + 1, i] - scratch.sensor[0, i]) * qdd[k]
+            force += (sensor[k + 1, i] - sensor[0, i]) * qdd[k]
         shown = instruments.tare[i] + instruments.gain[i] * force + instruments.force_noise * noise[1, i]
         if instruments.saturated[i]:
             shown = FORCE_LIMIT
         out[3, i] = min(max(shown, -FORCE_LIMIT), FORCE_LIMIT)
-        state.qd[i] += PERIOD * qdd[i]
-        state.q[i] += PERIOD * state.qd[i]
-        healthy &= math.isfinite(state.q[i])
+    for i in range(6):
+        rate = qd[i] + PERIOD * qdd[i] if enabled else 0.0
+        position = q[i] + PERIOD * rate
+        healthy &= math.isfinite(position)
+        trials.q[:, i] = position
+        trials.qd[:, i] = rate
     return healthy
 
 
@@ -204,25 +227,21 @@ class UpruPlant:
         )
         zeros = np.zeros(6)
         self._state = MachineState(
-            q=robot.home.copy(),
-            qd=zeros.copy(),
             bristle=zeros.copy(),
             integral=nominal * robot.motor_force(robot.home, zeros, zeros)[0] / parameters.drive_gains,
             reading=lengths.copy(),
             speed=zeros.copy(),
         )
-        self._scratch = Scratch(
-            make_workspace(),
-            trials=np.vstack([zeros, np.eye(6)]),
-            wrench=np.zeros((1, 6)),
+        self._work = make_workspace()
+        self._trials = Trials(
+            q=np.tile(robot.home, (7, 1)),
+            qd=np.zeros((7, 6)),
+            qdd=np.vstack([zeros, np.eye(6)]),
+            wrench=np.zeros((7, 6)),
             sensor=np.zeros((7, 6)),
             motor=np.zeros((7, 6)),
-            leg_acceleration=np.zeros((7, 6)),
-            length=zeros.copy(),
-            leg_speed=zeros.copy(),
-            system=np.zeros((6, 6)),
-            known=zeros.copy(),
         )
+        self._scratch = Scratch(np.zeros((6, 6)), np.zeros((6, 6)), zeros.copy())
         self._instruments = Instruments(
             parameters.sensor_tare.copy(),
             parameters.sensor_gain.copy(),
@@ -242,25 +261,29 @@ class UpruPlant:
     @property
     def pose(self) -> Array:
         """Where the platform really is, (6,)."""
-        return self._state.q.copy()
+        return np.array(self._trials.q[0])
 
     def run_cycle(self, target: Array, feed_current: Array, *, enabled: bool) -> bool:
-        """Advance 1 ms; see `run_cycle` of this module. False where the dynamics broke down."""
+        """Advance 1 ms; see `advance`. False where the dynamics broke down."""
         row = self._cycle % _NOISE_ROWS
         if row == 0:
             self._noise = self._random.standard_normal((_NOISE_ROWS, 2, 6))
         self._cycle += 1
-        return bool(
-            run_cycle(
-                self._robot,
-                self._drives,
-                self._instruments,
-                self._state,
-                self._scratch,
-                target,
-                feed_current,
-                self._noise[row],
-                enabled,
-                self.measured,
-            )
+        trials = self._trials
+        _, fault = inverse_dynamics(
+            self._robot, trials.q, trials.qd, trials.qdd, trials.wrench, self._work, trials.sensor, trials.motor
         )
+        healthy = fault == NO_FAULT and advance(
+            self._drives,
+            self._instruments,
+            self._state,
+            trials,
+            self._work.legs,
+            self._scratch,
+            target,
+            feed_current,
+            self._noise[row],
+            enabled,
+            self.measured,
+        )
+        return bool(healthy)
