@@ -20,6 +20,7 @@ class Text(Part):
     text: Annotated[str, Field(min_length=1)]
     replies: bool = True
     accepted: str | None = None
+    answers: str | None = None
 
 
 class Texts(Part):
@@ -52,6 +53,7 @@ class Commands(Part):
     end: str = "\n"
     reply_end: Annotated[str, Field(min_length=1)] = "\n"
     accepted: str
+    answers: str | None = None
     angle: Literal["rad", "deg"] = "rad"
     period: Positive | None = None
     lookahead: Annotated[float | None, Field(ge=0, le=1)] = None
@@ -71,7 +73,9 @@ class Commands(Part):
                     f"texts.{name}: unknown placeholder <{unknown[0]}>; known: {', '.join(sorted(allowed))}"
                 )
             _compile(f"texts.{name}.accepted", text.accepted)
+            _compile(f"texts.{name}.answers", text.answers)
         _compile("accepted", self.accepted)
+        _compile("answers", self.answers)
         for name, expression in self.identity:
             if _compile(f"identity.{name}", expression) not in (None, 1):
                 raise ValueError(f"identity.{name}: needs one group, around what is to be read")

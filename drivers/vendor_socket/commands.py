@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from drivers.contract import (
     ControllerInfo,
@@ -41,7 +40,7 @@ class CommandChannel:
         self._host = host
         self._commands: Commands = layout.commands
         self._factor = 1.0 if self._commands.angle == "rad" else _DEGREES
-        self._numbers = itertools.count(1)
+        self._number = 0
         self._rest = ""
         self._socket = open_connection(host, self._commands.port, "command")
 
@@ -59,41 +58,31 @@ class CommandChannel:
         DriverTimeout, ConnectionLost, UnsupportedController
         """
         text = self._text(name)
-        self.send(name, **values)
+        sent = self._send(text, values)
         if not text.replies:
             return ""
-        reply = self._reply(name)
-        if re.search(text.accepted or self._commands.accepted, reply) is None:
-            raise ControllerNotReady(
-                f"{self._where}: '{name}' was refused: {reply.strip()[:SHOWN]}",
-                code="command-refused",
-                **context(self._host, self._commands.port),
-            )
+        deadline = time.monotonic() + REPLY_TIMEOUT
+        reply = self._reply(deadline)
+        while reply is not None and not self._belongs(reply, text, sent):
+            reply = self._reply(deadline)
+        if reply is None:
+            raise DriverTimeout(f"{self._where}: no reply to '{name}' within {REPLY_TIMEOUT:g} s", **self._context)
+        self._refuse_unless_accepted(name, text, reply)
         return reply
 
-    def send(self, name: str, **values: float | Iterable[float]) -> None:
-        """Send the text ``name``; angles in ``q`` and ``qd`` are in rad and rad/s."""
-        text = self._text(name).text.replace("<id>", str(next(self._numbers)))
-        for key, value in values.items():
-            shown = f"{value:.10g}" if isinstance(value, int | float) else self._joints(value)
-            text = text.replace(f"<{key}>", shown)
-        try:
-            self._socket.sendall((text + self._commands.end).encode())
-        except OSError as error:
-            raise lost(self._host, self._commands.port, error.strerror or str(error)) from error
+    def stream(self, name: str, **values: float | Iterable[float]) -> None:
+        """Send the text ``name`` without waiting; angles in ``q`` and ``qd`` are in rad and rad/s.
 
-    def drain(self) -> None:
-        """Forget replies to what was not asked for, such as to servo points; raises `ConnectionLost`."""
-        self._socket.setblocking(False)
-        try:
-            while data := self._socket.recv(LONGEST_REPLY):
-                self._rest = ""
-                del data
-        except BlockingIOError:
-            return
-        except OSError as error:
-            raise lost(self._host, self._commands.port, error.strerror or str(error)) from error
-        raise lost(self._host, self._commands.port, "the controller closed it")
+        Raises
+        ------
+        ControllerNotReady
+            What was streamed before was refused.
+        ConnectionLost, UnsupportedController
+        """
+        text = self._text(name)
+        self._send(text, values)
+        while (reply := self._reply(0.0)) is not None:
+            self._refuse_unless_accepted(name, text, reply)
 
     def identity(self) -> ControllerInfo:
         """Ask the controller who it is; what the layout cannot read stays unknown."""
@@ -121,35 +110,59 @@ class CommandChannel:
     def _where(self) -> str:
         return f"{self._host}:{self._commands.port}"
 
+    @property
+    def _context(self) -> dict[str, Any]:
+        return context(self._host, self._commands.port)
+
     def _text(self, name: str) -> Text:
         text = self._commands.texts.get(name)
         if text is None:
             raise UnsupportedController(f"{self._where}: the layout has no command '{name}'")
         return text
 
+    def _send(self, text: Text, values: Mapping[str, float | Iterable[float]]) -> str:
+        """Fill in and send a text, under the next number; return what was sent."""
+        self._number += 1
+        sent = text.text.replace("<id>", str(self._number))
+        for key, value in values.items():
+            shown = f"{value:.10g}" if isinstance(value, int | float) else self._joints(value)
+            sent = sent.replace(f"<{key}>", shown)
+        try:
+            self._socket.settimeout(REPLY_TIMEOUT)
+            self._socket.sendall((sent + self._commands.end).encode())
+        except OSError as error:
+            raise lost(self._host, self._commands.port, error.strerror or str(error)) from error
+        return sent
+
     def _joints(self, values: Iterable[float]) -> str:
         return ",".join(f"{self._factor * value:.9f}" for value in values)
 
-    def _reply(self, name: str) -> str:
-        """Return the next reply, whole."""
-        deadline = time.monotonic() + REPLY_TIMEOUT
+    def _belongs(self, reply: str, text: Text, sent: str) -> bool:
+        """Tell whether this is the answer to what was just sent, or to something before it."""
+        answers = text.answers or self._commands.answers
+        if answers is None:
+            return True
+        expected = answers.replace("<id>", str(self._number)).replace("<text>", re.escape(sent))
+        return re.search(expected, reply) is not None
+
+    def _refuse_unless_accepted(self, name: str, text: Text, reply: str) -> None:
+        if re.search(text.accepted or self._commands.accepted, reply) is None:
+            raise ControllerNotReady(
+                f"{self._where}: '{name}' was refused: {reply.strip()[:SHOWN]}", code="command-refused", **self._context
+            )
+
+    def _reply(self, deadline: float) -> str | None:
+        """Return the next reply, whole; None when there is none by ``deadline``, a ``time.monotonic()``."""
         while self._commands.reply_end not in self._rest:
-            left = deadline - time.monotonic()
-            if left <= 0.0:
-                raise DriverTimeout(
-                    f"{self._where}: no reply to '{name}' within {REPLY_TIMEOUT:g} s",
-                    **context(self._host, self._commands.port),
-                )
             if len(self._rest) > LONGEST_REPLY:
                 raise DriverProtocolError(
-                    f"{self._where}: a reply to '{name}' that does not end: {self._rest[:SHOWN]!r}",
-                    **context(self._host, self._commands.port),
+                    f"{self._where}: a reply that does not end: {self._rest[:SHOWN]!r}", **self._context
                 )
-            self._socket.settimeout(left)
+            self._socket.settimeout(max(0.0, deadline - time.monotonic()))
             try:
                 data = self._socket.recv(4096)
-            except TimeoutError:
-                continue
+            except (TimeoutError, BlockingIOError):
+                return None
             except OSError as error:
                 raise lost(self._host, self._commands.port, error.strerror or str(error)) from error
             if not data:

@@ -49,13 +49,15 @@ Commands are lines of text, whatever their syntax::
     end = "\\n"                        # appended to each command
     reply_end = "\\n"                  # closes each reply
     accepted = '"ok": ?true'           # regular expression that finds something in the reply to what was accepted
+    answers = '"id": ?<id>\\b'         # ... and one for which reply belongs to a command, if others may come: <id> is
+    #                                    the command's number, <text> the whole of what was sent
     angle = "rad"                      # of points: rad or deg
     period = 0.004                     # s between points
     lookahead = 0.1                    # s of points that are sent ahead, for the controller to buffer
 
     [commands.texts]                   # each optional
     servo_point = 'ServoJ(<q>,t=<period>)'
-    stop = { text = 'Stop()', accepted = '^0,' }               # an `accepted` of its own
+    stop = { text = 'Stop()', accepted = '^0,' }               # `accepted` or `answers` of its own
     quiet = { text = '...', replies = false }                  # or none, where the controller does not answer
 
     [commands.identity]                # regular expressions over the reply to read_state, one group each

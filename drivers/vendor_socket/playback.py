@@ -46,6 +46,7 @@ FIRST_SAMPLE_TIMEOUT = 2.0  # s
 SILENCE_LIMIT = 0.15  # s without feedback
 TAKES_UP = 0.25  # s after which a controller must say that it follows the points
 SPARE_PERIODS = 3  # of the look-ahead that must be left, or the controller has run out of points
+EXPLANATION_TIMEOUT = 0.05  # s for the feedback to say why a point was refused
 PROGRESS_PERIOD = 0.1  # s
 CONNECTION_LOST = "connection-lost"
 
@@ -229,9 +230,24 @@ class Playback:
                     "motion-too-late",
                 )
         assert self._channel is not None  # noqa: S101 - points are only sent over it
-        self._channel.send("servo_point", q=point, qd=(point - self._point) / self._period, **self._timing)
+        speed = (point - self._point) / self._period
+        try:
+            self._channel.stream("servo_point", q=point, qd=speed, **self._timing)
+        except ControllerNotReady as refused:
+            raise self._explained(refused) from refused
         self._sent.append(time.monotonic())
         self._point = point
+
+    def _explained(self, refused: ControllerNotReady) -> MotionFailed:
+        """Say why a point was refused: what the feedback says, if it says something soon."""
+        deadline = time.monotonic() + EXPLANATION_TIMEOUT
+        try:
+            while time.monotonic() < deadline:
+                self._listen(EXPLANATION_TIMEOUT)
+                self._check()
+        except MotionFailed as failure:
+            return failure
+        return MotionFailed(refused.detail, refused.code)
 
     def _listen(self, seconds: float) -> bool:
         """Read feedback for that long or until some comes; True when some has."""

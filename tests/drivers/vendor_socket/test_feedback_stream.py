@@ -89,7 +89,8 @@ def test_spoilt_bytes_cost_only_their_frames(virtual_coman_r5: VirtualComanR5, s
             virtual_coman_r5.request("corrupt", share=0.0)
         samples = np.concatenate([before, spoilt, read_for(reader, 0.2)])
     assert samples["lost"].sum() > 10
-    assert reader.counts.skipped == 272 * samples["lost"].sum()
+    assert 10 * 272 < reader.counts.skipped <= 272 * samples["lost"].sum()  # a busy controller leaves out some, too
+    assert reader.counts.skipped % 272 == 0
     np.testing.assert_array_equal(np.diff(samples["sequence"].astype(np.int64)) - 1, samples["lost"][1:])
     assert (samples["lost"][-100:] == 0).all()
     assert np.ptp(samples["q"], axis=0).max() < 1e-4
@@ -104,11 +105,14 @@ def test_two_per_cent_of_spoilt_bytes_silence_it_and_do_not_end_it(virtual_coman
         virtual_coman_r5.request("corrupt", share=0.02)
         try:
             deadline = time.monotonic() + 1.0
+            blocks = [reader.read(0.1)]
             while time.monotonic() < deadline:
-                reader.read(0.1)
+                blocks.append(reader.read(0.1))
         finally:
             virtual_coman_r5.request("corrupt", share=0.0)
-        assert read_for(reader, 0.3)["lost"].sum() > 500
+        samples = np.concatenate([*(block for block in blocks if block is not None), read_for(reader, 0.5)])
+    assert samples["lost"].sum() > 500
+    assert (samples["lost"][-100:] == 0).all()
 
 
 def test_a_dropped_connection_is_taken_up_again_with_its_gap(virtual_coman_r5: VirtualComanR5) -> None:
