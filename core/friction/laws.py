@@ -32,6 +32,36 @@ def _sign_slope(qd: Array, width: float) -> Array:
 
 
 @dataclass(frozen=True)
+class Frictionless(Shaped):
+    """No friction, as between a force sensor and what it carries."""
+
+    name: ClassVar[str] = "none"
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+    nonnegative: ClassVar[tuple[str, ...]] = ()
+
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
+        return np.empty((len(qd), 0))
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        return np.empty((len(qd), 0))
+
+
+@dataclass(frozen=True)
+class Offset(Shaped):
+    """``b`` alone, such as the tare of a force sensor."""
+
+    name: ClassVar[str] = "offset"
+    parameter_names: ClassVar[tuple[str, ...]] = ("b",)
+    nonnegative: ClassVar[tuple[str, ...]] = ()
+
+    def columns(self, qd: Array, *, sign_width: float) -> Array:
+        return np.ones((len(qd), 1))
+
+    def slopes(self, qd: Array, *, sign_width: float) -> Array:
+        return np.zeros((len(qd), 1))
+
+
+@dataclass(frozen=True)
 class CoulombViscous(Shaped):
     """``fc sgn(qd) + fv qd + b``, which most of the literature starts from."""
 
@@ -91,8 +121,8 @@ class TwoRegimeCubic(Shaped):
         limit = self.shape("threshold")
         low = np.clip(qd, -limit, limit)
         direction = _sign(qd, sign_width)
-        powers = [low, low * np.abs(low), low**3]
-        beyond = [qd - low, qd * np.abs(qd) - powers[1], qd**3 - powers[2]]
+        powers = [low, low * np.abs(low), low * low * low]
+        beyond = [qd - low, qd * np.abs(qd) - powers[1], qd * qd * qd - powers[2]]
         return np.column_stack([np.maximum(direction, 0.0), np.minimum(direction, 0.0), *powers, *beyond])
 
     def slopes(self, qd: Array, *, sign_width: float) -> Array:

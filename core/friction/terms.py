@@ -97,16 +97,24 @@ class Load(WithoutMemory, Shaped):
 
 @dataclass(frozen=True)
 class Elasticity(WithoutMemory, Shaped):
-    """``e1 d tau/dt``, tau the link torque.
+    """``e1 d tau/dt + e2 (d qdd/dt) / (1 + (qd / slow)^2)``, tau the link torque.
 
     The motor behind an elastic gear is ahead of the joint by tau / stiffness, so its speed, and with it its
-    viscous drag, differs in proportion to the rate of the torque.
+    viscous drag, differs in proportion to the rate of the torque: e1. Drag is steepest at low speeds, where the
+    fast part of that rate, the joint's own inertia, counts for more: e2.
+
+    Attributes
+    ----------
+    slow : rad/s (m/s).
     """
 
+    slow: float | None = None
+
     name: ClassVar[str] = "elasticity"
+    SHAPES: ClassVar[tuple[Shape, ...]] = (Shape("slow", 0.2, 0.05, 1.0, "speed"),)
 
     def parameter_names(self, law: VelocityLaw) -> tuple[str, ...]:
-        return ("e1_",)
+        return ("e1_", "e2_")
 
     @property
     def needs_load(self) -> bool:
@@ -118,8 +126,10 @@ class Elasticity(WithoutMemory, Shaped):
     def _at(self, motion: JointMotion, joint: int, qd: Array) -> Array:
         torque = link_torque(motion, joint)
         if torque.size < 2:
-            return np.zeros((torque.size, 1))
-        return np.gradient(torque, motion.period)[:, None]
+            return np.zeros((torque.size, 2))
+        jerk = np.gradient(motion.qdd[:, joint], motion.period)
+        rate = np.gradient(torque, motion.period)
+        return np.column_stack([rate, jerk / (1.0 + (qd / self.shape("slow")) ** 2)])
 
 
 @dataclass(frozen=True)

@@ -74,11 +74,11 @@ class Folds:
         self.model, self.data, self.moving_threshold = model, data, moving_threshold
         self.scheme: Scheme = "recording" if len(data.segments) > 1 else "block"
         self.groups = list(data.segments) if self.scheme == "recording" else _in_blocks(data.segments[0])
-        self._shapes = FrictionData(model.chain, model.base, self.groups)
+        self.shapes = FrictionData(model.chain, model.base, self.groups)
 
     def start(self, friction: FrictionModel) -> FittedFriction | None:
         """Return shapes and load fitted to all data; None where friction has no use for them."""
-        return self._shapes.fit(friction) if friction.needs_load or not friction.is_fitted else None
+        return self.shapes.fit(friction) if friction.needs_load or not friction.is_fitted else None
 
     def score(
         self,
@@ -98,7 +98,7 @@ class Folds:
         motions: list[PredictedMotion] = []
         rms = []
         for i, held_out in enumerate(self.groups):
-            fitted = start and self._shapes.fit(model.friction, without=[i], start=start, restarts=0)
+            fitted = start and self.shapes.fit(model.friction, without=[i], start=start)
             others = replace(self.data, segments=[group for k, group in enumerate(self.groups) if k != i])
             found = estimate(model, others, copy.deepcopy(estimator), fitted)
             own = [compared(s, found.model, found.estimator.coef_, self.moving_threshold) for s in held_out]

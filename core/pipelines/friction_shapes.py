@@ -4,8 +4,7 @@ For given shapes and a given load, torque is linear in all parameters: they are 
 are searched, one joint after the other, each shape along its own line, until nothing moves. Seeded restarts
 guard against a poor first guess. The load is the rigid-body torque of the last estimate, so both are iterated.
 
-The search works on normal equations of normalised columns. They square the condition number, which matters to
-parameters but not to the cost that is compared here; what comes out is estimated anew from R factors.
+The search works on normal equations (``normal_equations``); what comes out is estimated anew from R factors.
 """
 
 from __future__ import annotations
@@ -13,16 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from core.dynamics.base_parameters import BaseParameters
 from core.friction import FrictionModel, FrictionTerm, JointFriction, VelocityLaw
 from core.friction.terms import Warmup
 from core.models import Mechanism
+from core.pipelines.normal_equations import Normal, eliminate, joint_weights, weighted
 from core.pipelines.torque_model import TorqueModel
 from core.signals import Segment
 from core.signals.motion import JointMotion
@@ -30,10 +28,8 @@ from core.signals.motion import JointMotion
 Array = NDArray[np.float64]
 
 _TRANSIENT = 0.05
-_ROWS_PER_TRANSIENT = 7.0
+_ROWS_PER_TRANSIENT = 5.0
 """Rows while the filter's transient decays to that share: more say nothing new about filtered torque."""
-_RIDGE = 1e-10
-"""Share of each normalised column that keeps nearly dependent ones harmless."""
 _NOMINAL = 1e-5
 """Weight of a shape's nominal value, which decides only where data do not tell."""
 _PASSES, _PASSES_ON = 5, 3
@@ -43,24 +39,11 @@ _SHAPES_SETTLED = 0.05
 """Relative changes of the load and of the shapes at which the iteration ends."""
 _WORTH = 1e-5
 """Share of the cost that a shape has to save to be moved."""
-_SEED = 0
 _GRID = 8
 """Values of a shape, from the least to the largest, of which a first search takes the best to refine."""
-
-
-class Normal(NamedTuple):
-    """Least squares in the base parameters: ``theta' N theta - 2 r' theta + c``."""
-
-    N: Array
-    r: Array
-    c: float
-
-    def plus(self, other: Normal, weight: float) -> Normal:
-        return Normal(self.N + weight * other.N, self.r + weight * other.r, self.c + weight * other.c)
-
-    def minimum(self) -> tuple[Array, float]:
-        theta = _regularised_solution(self.N, self.r)
-        return theta, float(self.c - self.r @ theta)
+_STEP = 0.25
+"""Logarithmic step to both sides of a value that is refined."""
+DEFAULT_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +67,8 @@ class FrictionData:
         self._chain, self._base = chain, base
         frictionless = TorqueModel(chain, base, FrictionModel(()))
         self.segments = [[_thinned(segment) for segment in segments] for segments in recordings]
-        self._rigid = [[frictionless.rigid_rows(s) for s in segments] for segments in self.segments]
+        self._fixed = [[_fixed_rows(frictionless, segment) for segment in segments] for segments in self.segments]
+        self._fixed_normals = [[rows.transpose(0, 2, 1) @ rows for rows in segments] for segments in self._fixed]
         self._kept: dict[tuple[int, int, int, object, object], Array] = {}
 
     def fit(
@@ -93,7 +77,8 @@ class FrictionData:
         *,
         without: Sequence[int] = (),
         start: FittedFriction | None = None,
-        restarts: int = 1,
+        roughly: bool = False,
+        random_state: int | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> FittedFriction:
         """Return ``friction`` with its shapes fitted.
@@ -101,8 +86,10 @@ class FrictionData:
         Parameters
         ----------
         without : numbers of recordings to leave out.
-        start : where to begin, instead of at nominal shapes and an unknown load.
-        restarts : random points from which the first search begins as well.
+        start : where to begin, instead of at nominal shapes and an unknown load; it may lack some of the shapes.
+        roughly : stop after one pass from ``start``, which tells compositions apart.
+        random_state : seed of the random point from which the search begins as well, where nothing is known of
+            several shapes of a joint; None for ``DEFAULT_SEED``, so that results can be had again.
         """
         used = [(i, k) for i, segments in enumerate(self.segments) for k in range(len(segments)) if i not in without]
         fit = _Fit(self, used, friction)
@@ -111,14 +98,18 @@ class FrictionData:
             base_parameters = _Fit(self, used, unloaded).linear(None)
         else:
             base_parameters = start.base_parameters
-            fit.shapes = [
-                {name: known.shapes[name] for name in wanted.free if name in known.shapes}
-                for wanted, known in zip(friction.joints, start.friction.joints, strict=True)
-            ]
-        return fit.run(base_parameters, restarts, _PASSES if start is None else _PASSES_ON, progress)
+            fit.begin_at(start.friction)
+        random = np.random.default_rng(DEFAULT_SEED if random_state is None else random_state)
+        passes = _PASSES if start is None else 1 if roughly else _PASSES_ON
+        return fit.run(base_parameters, random, passes, progress)
 
-    def rigid(self, at: tuple[int, int]) -> Array:
-        return self._rigid[at[0]][at[1]]
+    def fixed(self, at: tuple[int, int], joint: int) -> Array:
+        """Return what no friction changes: the filtered rows ``[W tau]`` (rows, b + 1) of a joint in a segment."""
+        return np.asarray(self._fixed[at[0]][at[1]][joint])
+
+    def fixed_normal(self, at: tuple[int, int], joint: int) -> Array:
+        """Return the normal equations (b + 1, b + 1) of ``fixed``."""
+        return np.asarray(self._fixed_normals[at[0]][at[1]][joint])
 
     def segment(self, at: tuple[int, int]) -> Segment:
         return self.segments[at[0]][at[1]]
@@ -157,6 +148,8 @@ class _Fit:
         ]
         self.weights = np.ones(friction.n_joints)
         self.motions: list[JointMotion] = []
+        self._fixed: dict[int, tuple[Array, Array]] = {}
+        self._kept: dict[tuple[int, object, object], Array] = {}
 
     def joint(self, j: int) -> JointFriction:
         return self.original.joints[j].with_shapes(self._values(j))
@@ -173,10 +166,16 @@ class _Fit:
         self._load(base_parameters)
         return self._solved([self._eliminated(j) for j in range(self.original.n_joints)])
 
+    def begin_at(self, friction: FrictionModel) -> None:
+        """Take over those shapes that ``friction`` has as well; they are refined, the others searched for."""
+        for j, (wanted, known) in enumerate(zip(self.original.joints, friction.joints, strict=True)):
+            for name in wanted.free:
+                if name in known.shapes:
+                    self.shapes[j][name] = float(np.clip(known.shapes[name], *self.bounds[j][name]))
+
     def run(
-        self, base_parameters: Array, restarts: int, passes: int, progress: Callable[[float], None] | None
+        self, base_parameters: Array, random: np.random.Generator, passes: int, progress: Callable[[float], None] | None
     ) -> FittedFriction:
-        random = np.random.default_rng(_SEED)
         searching = not self.original.is_fitted
         for i in range(passes):
             before = self._load(base_parameters)
@@ -185,16 +184,12 @@ class _Fit:
             moved = 0.0
             for j in range(self.original.n_joints) if searching else ():
                 others = _others(normals, self.weights, j)
-                moved = max(moved, self._search(j, others, restarts if i == 0 else 0, random))
+                moved = max(moved, self._search(j, others, random))
                 normals[j] = self._eliminated(j)
                 if progress is not None:
                     progress((i + (j + 1) / self.original.n_joints) / passes)
             base_parameters = self._solved(normals)
-            if not self.original.needs_load and not searching:
-                break
-            after = [self.data.link_torque(at, base_parameters) for at in self.used]
-            change = max(float(np.linalg.norm(a - b) / np.linalg.norm(a)) for a, b in zip(after, before, strict=True))
-            if change < _LOAD_SETTLED and moved < _SHAPES_SETTLED:
+            if self._load_change(before, base_parameters) < _LOAD_SETTLED and moved < _SHAPES_SETTLED:
                 break
         if progress is not None:
             progress(1.0)
@@ -202,77 +197,91 @@ class _Fit:
         return FittedFriction(fitted, base_parameters)
 
     def _load(self, base_parameters: Array | None) -> list[Array]:
+        """Take over the load that base parameters say, where friction depends on it; return it."""
         plain = [self.data.segment(at).motion for at in self.used]
-        if base_parameters is None:
-            self.motions = plain
+        self._kept.clear()
+        self.motions = plain
+        if base_parameters is None or not self.original.needs_load:
             return []
         load = [self.data.link_torque(at, base_parameters) for at in self.used]
         self.motions = [replace(motion, link_torque=own) for motion, own in zip(plain, load, strict=True)]
         return load
 
+    def _load_change(self, before: Sequence[Array], base_parameters: Array) -> float:
+        changes = [
+            float(np.linalg.norm(load - self.data.link_torque(at, base_parameters)) / np.linalg.norm(load))
+            for at, load in zip(self.used, before, strict=False)
+        ]
+        return max(changes, default=0.0)
+
     def _solved(self, normals: Sequence[Normal]) -> Array:
         """Return the base parameters (b,), the joints weighted by their residuals."""
-        rows = len(self.effort)
-        for _ in range(4):
-            theta, _ = _weighted(normals, self.weights).minimum()
-            squared = [float(n.c - 2.0 * n.r @ theta + theta @ n.N @ theta) for n in normals]
-            floor = [1e-20 * max(n.c, 1e-20) for n in normals]
-            self.weights = np.array([rows / max(s, f) for s, f in zip(squared, floor, strict=True)])
+        theta, self.weights = joint_weights(normals, self.weights, len(self.effort))
         return theta
 
-    def _rows(self, j: int, friction: JointFriction, parts: Sequence[int]) -> Array:
-        """Return the filtered columns of some parts of a joint's friction, all recordings together."""
-        return np.vstack(
-            [
-                np.hstack([self.data.columns(at, motion, friction, j, part) for part in parts])
-                for at, motion in zip(self.used, self.motions, strict=True)
-            ]
-        )
+    def _rows(self, j: int, friction: JointFriction, part: int, *, keep: bool = True) -> Array:
+        """Return the filtered columns of one part of a joint's friction, all recordings together.
 
-    def _rigid_and_effort(self, j: int) -> Array:
-        rigid = np.concatenate([self.data.rigid(at)[:, j] for at in self.used])
-        return np.column_stack([rigid, self.effort[:, j]])
+        They are kept until the load is renewed, unless they are only tried.
+        """
+        key = (j, friction.parts[part], friction.law)
+        if key in self._kept:
+            return self._kept[key]
+        segments = zip(self.used, self.motions, strict=True)
+        rows = np.vstack([self.data.columns(at, motion, friction, j, part) for at, motion in segments])
+        if keep:
+            self._kept[key] = rows
+        return rows
+
+    def _rigid_and_effort(self, j: int) -> tuple[Array, Array]:
+        """Return the rows ``[W tau]`` of a joint and their normal equations."""
+        if j not in self._fixed:
+            rows = np.vstack([self.data.fixed(at, j) for at in self.used])
+            self._fixed[j] = rows, np.sum([self.data.fixed_normal(at, j) for at in self.used], axis=0)
+        return self._fixed[j]
 
     def _eliminated(self, j: int) -> Normal:
         friction = self.joint(j)
-        columns = self._rows(j, friction, range(len(friction.parts)))
-        fixed = self._rigid_and_effort(j)
-        return _eliminate(columns.T @ columns, columns.T @ fixed, fixed.T @ fixed)
+        columns = np.hstack([self._rows(j, friction, part) for part in range(len(friction.parts))])
+        fixed, normal = self._rigid_and_effort(j)
+        return eliminate(columns.T @ columns, columns.T @ fixed, normal)
 
-    def _search(self, j: int, others: Normal, restarts: int, random: np.random.Generator) -> float:
+    def _search(self, j: int, others: Normal, random: np.random.Generator) -> float:
         """Improve the shapes of joint j; return how far they moved, in their logarithms."""
         bounds = self.bounds[j]
         if not bounds:
             return 0.0
         before = self._values(j)
-        starts = [before] + [
-            {name: exp(random.uniform(log(low), log(high))) for name, (low, high) in bounds.items()}
-            for _ in range(restarts)
-        ]
-        found = [self._descend(j, others, dict(start), wide=restarts > 0) for start in starts]
+        unknown = [name for name in bounds if name not in self.shapes[j]]
+        starts = [before]
+        if len(unknown) > 1:  # a single one is looked for everywhere in any case
+            starts.append(before | {name: _anywhere(bounds[name], random) for name in unknown})
+        found = [self._descend(j, others, dict(start), unknown) for start in starts]
         self.shapes[j] = min(found, key=lambda result: result[1])[0]
         return max(abs(log(self.shapes[j][name] / before[name])) for name in bounds)
 
     def _descend(
-        self, j: int, others: Normal, values: dict[str, float], *, wide: bool
+        self, j: int, others: Normal, values: dict[str, float], unknown: Sequence[str]
     ) -> tuple[dict[str, float], float]:
         """Minimise along one shape after the other."""
         cost = float("inf")
-        for name, (low, high) in self.bounds[j].items():
-            nominal = self.original.joints[j].free[name].nominal
-            trial = self._cost_along(j, others, values, name, nominal)
-            start, stop = log(low), log(high)
-            centre, reach = log(values[name]), log(2.0)
-            if wide:
-                grid = np.linspace(start, stop, _GRID)
-                centre, reach = float(min(grid, key=trial)), float(grid[1] - grid[0])
-            start, stop = max(start, centre - reach), min(stop, centre + reach)
-            best = minimize_scalar(trial, bounds=(start, stop), method="bounded", options={"xatol": 0.05, "maxiter": 9})
-            present = trial(log(values[name]))
-            if best.fun < (1.0 - _WORTH) * present:
-                values[name], cost = exp(float(best.x)), float(best.fun)
+        for name, bounds in self.bounds[j].items():
+            trial = self._cost_along(j, others, values, name, self.original.joints[j].free[name].nominal)
+            low, high = map(log, bounds)
+            present = (log(values[name]), trial(log(values[name])))
+            tried = [present]
+            if name in unknown:
+                tried += [(x, trial(x)) for x in np.linspace(low, high, _GRID).tolist()]
             else:
-                cost = present
+                near = (present[0] - _STEP, present[0] + _STEP)
+                tried += [(x, trial(x)) for x in near if low <= x <= high]
+            vertex = _vertex(tried)
+            if vertex is not None:
+                tried.append((vertex, trial(vertex)))
+            best = min(tried, key=lambda point: point[1])
+            if best[1] >= (1.0 - _WORTH) * present[1]:
+                best = present
+            values[name], cost = exp(best[0]), best[1]
         return values, cost
 
     def _cost_along(
@@ -284,23 +293,38 @@ class _Fit:
         owner = name.partition(".")[0]
         changing = [i for i, part in enumerate(friction.parts) if _depends(part, owner, friction.law.name)]
         kept = [i for i in range(len(friction.parts)) if i not in changing]
-        fixed = self._rigid_and_effort(j)
-        if kept:
-            fixed = np.hstack([self._rows(j, friction, kept), fixed])
-        gram = fixed.T @ fixed
-        k = fixed.shape[1] - self.data.rigid(self.used[0]).shape[2] - 1
+        fixed, gram = self._rigid_and_effort(j)
+        known = np.hstack([np.empty((len(fixed), 0)), *(self._rows(j, friction, part) for part in kept)])
+        known_own, known_fixed = known.T @ known, known.T @ fixed
 
         def cost(logarithm: float) -> float:
             tried = original.with_shapes({**values, name: exp(logarithm)})
-            columns = self._rows(j, tried, changing)
-            cross = columns.T @ fixed
-            own = np.block([[gram[:k, :k], cross[:, :k].T], [cross[:, :k], columns.T @ columns]])
-            rest = np.vstack([gram[:k, k:], cross[:, k:]])
-            normal = _eliminate(own, rest, gram[k:, k:])
+            columns = np.hstack([self._rows(j, tried, part, keep=False) for part in changing])
+            mixed = columns.T @ known
+            own = np.block([[known_own, mixed.T], [mixed, columns.T @ columns]])
+            rest = np.vstack([known_fixed, columns.T @ fixed])
+            normal = eliminate(own, rest, gram)
             _, value = others.plus(normal, float(self.weights[j])).minimum()
             return value * (1.0 + _NOMINAL * (logarithm - log(nominal)) ** 2)
 
         return cost
+
+
+def _vertex(points: Sequence[tuple[float, float]]) -> float | None:
+    """Return where the parabola through the least of some points (x, y) and its neighbours has its minimum."""
+    points = sorted(set(points))
+    i = min(range(len(points)), key=lambda k: points[k][1])
+    if not 0 < i < len(points) - 1:
+        return None
+    (a, left), (x, y), (b, right) = points[i - 1 : i + 2]
+    slopes = (left - y) * (b - x), (right - y) * (x - a)
+    if sum(slopes) <= 0.0:
+        return None
+    return x + 0.5 * (slopes[0] * (b - x) - slopes[1] * (x - a)) / sum(slopes)
+
+
+def _anywhere(bounds: tuple[float, float], random: np.random.Generator) -> float:
+    return exp(random.uniform(log(bounds[0]), log(bounds[1])))
 
 
 def _depends(part: VelocityLaw | FrictionTerm, owner: str, law: str) -> bool:
@@ -309,29 +333,7 @@ def _depends(part: VelocityLaw | FrictionTerm, owner: str, law: str) -> bool:
 
 
 def _others(normals: Sequence[Normal], weights: Array, j: int) -> Normal:
-    return _weighted([n for i, n in enumerate(normals) if i != j], np.delete(weights, j), normals[j])
-
-
-def _weighted(normals: Sequence[Normal], weights: Array, like: Normal | None = None) -> Normal:
-    first = like or normals[0]
-    total = Normal(np.zeros_like(first.N), np.zeros_like(first.r), 0.0)
-    for normal, weight in zip(normals, weights, strict=True):
-        total = total.plus(normal, float(weight))
-    return total
-
-
-def _eliminate(own: Array, cross: Array, rest: Array) -> Normal:
-    """Eliminate a joint's friction from its normal equations; ``rest`` is that of ``[W | tau]``."""
-    reduced = rest - cross.T @ _regularised_solution(own, cross)
-    return Normal(reduced[:-1, :-1], reduced[:-1, -1], float(reduced[-1, -1]))
-
-
-def _regularised_solution(matrix: Array, right: Array) -> Array:
-    size = np.sqrt(np.diag(matrix))
-    size[size == 0.0] = 1.0
-    normalised = matrix / np.outer(size, size) + _RIDGE * np.eye(len(matrix))
-    scale = size if right.ndim == 1 else size[:, None]
-    return np.asarray(np.linalg.solve(normalised, right / scale) / scale)
+    return weighted([n for i, n in enumerate(normals) if i != j], np.delete(weights, j), normals[j])
 
 
 def _thinned(segment: Segment) -> Segment:
@@ -339,3 +341,10 @@ def _thinned(segment: Segment) -> Segment:
     first, stop, step = segment.rows.indices(segment.motion.n_samples)
     fewer = max(1, int(segment.low_pass.settling(_TRANSIENT) / (_ROWS_PER_TRANSIENT * step)))
     return replace(segment, rows=slice(first, stop, step * fewer))
+
+
+def _fixed_rows(frictionless: TorqueModel, segment: Segment) -> Array:
+    """Return ``[W tau]`` (n, rows, b + 1), joint by joint in memory."""
+    rigid = frictionless.rigid_rows(segment)
+    effort = segment.effort[segment.rows]
+    return np.ascontiguousarray(np.concatenate([rigid, effort[:, :, None]], axis=2).transpose(1, 0, 2))

@@ -117,6 +117,16 @@ def test_ripple_has_the_orders_of_the_gear():
     assert found["rc100_1"] == pytest.approx(np.cos(100 * motion.q[:, 0]))
 
 
+def test_elasticity_follows_the_rate_of_the_torque_and_at_low_speed_the_jerk():
+    motion = swinging()
+    found = columns("coulomb_viscous+elasticity(slow=0.2)", motion)
+    rate = 30.0 * np.cos(motion.q[:, 0]) * motion.qd[:, 0]
+    jerk = -4.0 * motion.qd[:, 0]
+    inside = slice(1, -1)  # differences at the ends are one-sided
+    assert found["e1_1"][inside] == pytest.approx(rate[inside], abs=0.02)
+    assert found["e2_1"][inside] == pytest.approx((jerk / (1.0 + (motion.qd[:, 0] / 0.2) ** 2))[inside], abs=0.02)
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_smooth_friction_has_no_jump_at_a_reversal(law):
     """At the cycle of a controller: no step of the whole composition is much larger than those without reversal."""
@@ -174,7 +184,7 @@ def test_specifications_round_trip_with_options_and_shapes():
     assert fitted.composition == ["arctan+load(2, drive)+hysteresis(load)+warmup+ripple(202, load)+elasticity"]
     again = friction_model(fitted.specification, 1)
     assert again == fitted
-    assert set(again.joints[0].free) == {"warmup.time_constant"}
+    assert set(again.joints[0].free) == {"warmup.time_constant", "elasticity.slow"}
     assert len(set(friction.names)) == len(friction.names)
 
 
