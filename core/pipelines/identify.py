@@ -98,13 +98,15 @@ def identify(
         torque_model, train, effort, settings, stop_margin, moving_threshold, progress
     )
     check_motion(data.all_segments, model, moving_threshold)
-    folds = Folds(torque_model, data, moving_threshold) if automatic or cross_validate else None
+    folds = None
+    if automatic or cross_validate:
+        folds = Folds(torque_model, data, moving_threshold, random_state=random_state)
     selection, scores = None, None
     if automatic and folds is not None:
         selection = select_friction(folds, chosen, phase_reporter(progress, "choosing friction"))
         torque_model = replace(torque_model, friction=friction_model(selection.friction, model.n_joints))
         scores = selection.scores
-    fitted = _fitted_friction(torque_model, data, phase_reporter(progress, "fitting friction"))
+    fitted = _fitted_friction(torque_model, data, random_state, phase_reporter(progress, "fitting friction"))
     if cross_validate and folds is not None and scores is None:
         scores = folds.score(torque_model, chosen, fitted, phase_reporter(progress, "cross-validating"))
     found = estimate(torque_model, data, chosen, fitted, progress)
@@ -178,12 +180,13 @@ def _delay(found: Estimate, data: TrainingData) -> dict[str, list[float]] | None
 
 
 def _fitted_friction(
-    model: TorqueModel, data: TrainingData, progress: Callable[[float], None]
+    model: TorqueModel, data: TrainingData, random_state: int, progress: Callable[[float], None]
 ) -> FittedFriction | None:
     friction = model.friction
     if friction.is_fitted and not friction.needs_load:
         return None
-    return FrictionData(model.chain, model.base, data.segments).fit(friction, progress=progress)
+    shapes = FrictionData(model.chain, model.base, data.segments, random_state=random_state)
+    return shapes.fit(friction, progress=progress)
 
 
 def _check_choices(stop_margin: float | Literal["auto"]) -> None:

@@ -292,3 +292,23 @@ def test_a_delay_of_the_torque_shows_in_the_provenance(robot):
     late = replace(recording, current=robot.torque(*robot.motion(recording.t - 0.008, 1)) / robot.gains)
     found = identify(robot.model, [late], gains=robot.gains).provenance["effort_delay"]
     assert np.median(found["seconds"]) == pytest.approx(0.008, abs=0.004)
+
+
+def test_the_random_state_decides_what_is_drawn(robot, monkeypatch):
+    """Restarts of the search for shapes: one seed gives the same digits, another one other starts."""
+    drawn: list[float] = []
+    generator = np.random.default_rng
+
+    def spy(seed: int) -> np.random.Generator:
+        drawn.append(generator(seed).uniform())
+        return generator(seed)
+
+    monkeypatch.setattr("core.pipelines.friction_shapes.np.random.default_rng", spy)
+    recording = robot.record(1, seconds=10.0, noise=0.5)
+    found = [
+        identify(robot.model, [recording], gains=robot.gains, friction="arctan", random_state=seed)
+        for seed in (3, 3, 4)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert np.array_equal(found[0].parameters_, found[1].parameters_)
+    assert [one.provenance["random_state"] for one in found] == [3, 3, 4]
