@@ -57,6 +57,8 @@ def friction_source(friction: FrictionModel, parameters: Sequence[float]) -> Fri
     for j, joint in enumerate(friction.joints):
         columns = _columns(joint, j)
         own, rest = rest[: len(columns)], rest[len(columns) :]
+        if not columns:
+            continue
         total = " + ".join(f"{number(value)} * {column}" for value, column in zip(own, columns, strict=True))
         source.adds.extend(
             [
@@ -88,6 +90,14 @@ def _law(law: VelocityLaw) -> list[str]:
     if law.name not in _LAWS:
         raise _unsupported(law.name)
     return _LAWS[law.name](law)
+
+
+def _none(law: Any) -> list[str]:
+    return []
+
+
+def _offset(law: Any) -> list[str]:
+    return ["1.0"]
 
 
 def _coulomb_viscous(law: Any) -> list[str]:
@@ -195,6 +205,8 @@ _LAWS: Mapping[str, Callable[[Any], list[str]]] = MappingProxyType(
         "two_regime_cubic": _two_regime_cubic,
         "arctan": _arctan,
         "stribeck": _stribeck,
+        "none": _none,
+        "offset": _offset,
     }
 )
 _TERMS: Mapping[str, Callable[[Any, VelocityLaw, int], list[str]]] = MappingProxyType(

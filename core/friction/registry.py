@@ -10,18 +10,21 @@ from typing import NamedTuple, TypeVar
 
 from core.errors import InputError
 from core.friction.hysteresis import Hysteresis
-from core.friction.laws import Arctan, CoulombViscous, PowerViscous, Stribeck, TwoRegimeCubic
+from core.friction.laws import Arctan, CoulombViscous, Frictionless, Offset, PowerViscous, Stribeck, TwoRegimeCubic
 from core.friction.model import FrictionModel, JointFriction
 from core.friction.term import Shaped
 from core.friction.terms import Elasticity, Load, Ripple, Warmup
 
-Law = CoulombViscous | PowerViscous | TwoRegimeCubic | Arctan | Stribeck
+Law = CoulombViscous | PowerViscous | TwoRegimeCubic | Arctan | Stribeck | Frictionless | Offset
 Term = Load | Hysteresis | Warmup | Ripple | Elasticity
 
 LAWS: Mapping[str, type[Law]] = MappingProxyType(
-    {law.name: law for law in (CoulombViscous, PowerViscous, TwoRegimeCubic, Arctan, Stribeck)}
+    {law.name: law for law in (CoulombViscous, PowerViscous, TwoRegimeCubic, Arctan, Stribeck, Frictionless, Offset)}
 )
 """Velocity laws; a specification starts with exactly one."""
+
+FRICTIONLESS = (Frictionless.name, Offset.name)
+"""Those that know no velocity, for sensors that carry no friction; never chosen for a drive."""
 
 TERMS: Mapping[str, type[Term]] = MappingProxyType(
     {term.name: term for term in (Load, Hysteresis, Warmup, Ripple, Elasticity)}
@@ -72,6 +75,12 @@ def _joint(text: str) -> JointFriction:
     if len(set(names)) != len(names):
         raise InputError(f"friction {text!r}: a term is repeated", code="friction-invalid", friction=text)
     chosen = _made(_lookup(law.name, "law", LAWS, text), law, text)
+    if law.name in FRICTIONLESS and Warmup.name in names:
+        raise InputError(
+            f"friction {text!r}: {law.name} has nothing that could warm up; leave {Warmup.name} out",
+            code="friction-invalid",
+            friction=text,
+        )
     terms = [_made(_lookup(part.name, "term", TERMS, text), part, text) for part in added]
     loaded = any(isinstance(term, Load) for term in terms)
     settled = (

@@ -59,6 +59,15 @@ def test_specifications_round_trip_and_differ_by_joint():
     assert friction_model(friction.specification, 2) == friction
 
 
+def test_what_a_sensor_carries_may_have_no_friction_or_an_offset_alone():
+    still = np.zeros((3, 2))
+    friction = friction_model(["none", "offset"], 2)
+    assert friction.names == ("b2",)
+    motion = JointMotion(0.01, still, still + 1.0, still)
+    assert friction.torque(motion, np.array([4.0])) == pytest.approx(np.array([[0.0, 4.0]] * 3))
+    assert friction_model("none", 2).torque(motion, np.empty(0)) == pytest.approx(still)
+
+
 @pytest.mark.parametrize(
     ("specification", "message"),
     [
