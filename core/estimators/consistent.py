@@ -128,13 +128,22 @@ def consistent_parameters(
 
 
 def consistent_estimate(
-    structure: ParameterStructure, coef: Array, covariance: Array, **options: Any
+    structure: ParameterStructure, coef: Array, covariance: Array, *, kept: Array | None = None, **options: Any
 ) -> ConsistentParameters:
-    """Return the consistent parameters nearest to an estimate (p,), in the metric of its covariance (p, p)."""
+    """Return the consistent parameters nearest to an estimate (p,), in the metric of its covariance (p, p).
+
+    Parameters
+    ----------
+    kept : (r, p) sums of parameters that should stay as well, each to within one; such as torques in states that
+        matter, over what they may be off by.
+    options : as of ``consistent_parameters``.
+    """
     values, vectors = np.linalg.eigh(covariance)
     if values[0] <= 0.0:
         raise InputError("the covariance of the estimate is not positive definite")
     matrix = (vectors / np.sqrt(values)).T
+    if kept is not None:
+        matrix = np.vstack([matrix, kept])
     return consistent_parameters(structure, matrix, matrix @ coef, **options)
 
 

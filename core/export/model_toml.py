@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,10 @@ from core.models.model_file import FORMAT, VERSION
 Array = NDArray[np.float64]
 
 
-def model_toml(chain: SerialChain) -> str:
-    """Return the model file of a chain; loading it gives the same dynamics, limits, rotors and drive gains.
+def model_toml(chain: SerialChain, notes: Sequence[str] = ()) -> str:
+    """Return the model file of a chain, with ``notes`` as comments.
+
+    Loading it gives the same dynamics, limits, rotors and drive gains.
 
     Raises
     ------
@@ -24,6 +27,7 @@ def model_toml(chain: SerialChain) -> str:
         A link has first moments or inertia but no mass (code ``not-consistent``).
     """
     lines = [
+        *(f"# {note}" for note in notes),
         f'format = "{FORMAT}"',
         f"version = {VERSION}",
         f"name = {json.dumps(chain.name)}",

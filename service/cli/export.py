@@ -15,20 +15,30 @@ def export(
     result: Annotated[Path, typer.Argument(help="Result of 'dynid identify --json', or of the service.")],
     out: Annotated[Path, typer.Argument(help="File to write.")],
     to: Annotated[str, typer.Option(help="urdf, toml (model file), c (header with the torque function), csv, json.")],
+    allow_deviation: Annotated[
+        float | None,
+        typer.Option(
+            help="N·m (N) RMS that the torque of a joint in urdf and toml may differ by from what was identified, "
+            "where bodies cannot have the identified parameters. Absent: the joint's residual. Results of "
+            "'--estimator consistent' never differ."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file if there is one.")] = False,
 ) -> None:
     """Write an identified robot as URDF, model file, C header or table of parameters."""
     from core import export as exporting
     from core.pipelines.identification import Identification
 
-    text = exporting.export(Identification.from_document(_document(result)), to)
+    written = exporting.export(Identification.from_document(_document(result)), to, allow_deviation=allow_deviation)
     try:
         with out.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(written.text)
     except FileExistsError as error:
         raise InputError(f"{out}: there is such a file already; choose another name, or give --force") from error
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+    for note in written.notes:
+        typer.echo(note)
     typer.echo(f"written to {out}")
 
 

@@ -41,10 +41,16 @@ def test_a_result_becomes_files(tmp_path, recording):
     result = identify(catalogue("ur10e").with_drive_gains(None), [recording])
     document = tmp_path / "result.json"
     document.write_text(json.dumps({**result.to_document(), "seconds": 1.0}))
-    for to, begin in (("urdf", "<?xml"), ("toml", "format"), ("c", "/*"), ("csv", "name,kind"), ("json", "{")):
+    for to, begin in (("urdf", "<?xml"), ("toml", "# identified by"), ("c", "/*"), ("csv", "name,kind"), ("json", "{")):
         out = tmp_path / f"out.{to}"
         assert f"written to {out}" in run("export", document, "--to", to, out).replace("\n", "")
         assert out.read_text().startswith(begin)
+        assert ("torque without friction differs" in out.read_text()) == (to in ("urdf", "toml"))
+    assert "torque without friction differs" in run(
+        "export", document, "--to", "urdf", "--force", tmp_path / "out.urdf"
+    )
+    with pytest.raises(InputError, match="or allow a deviation of"):
+        run("export", document, "--to", "urdf", "--allow-deviation", "1e-9", "--force", tmp_path / "out.urdf")
     with pytest.raises(InputError, match="there is such a file already"):
         run("export", document, "--to", "csv", tmp_path / "out.csv")
     run("export", document, "--to", "csv", "--force", tmp_path / "out.csv")
