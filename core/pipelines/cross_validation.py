@@ -68,13 +68,16 @@ class Folds:
     ----------
     model : its friction is what is scored, or compared; see ``score``.
     data : all recordings.
+    random_state : as of ``FrictionData``.
     """
 
-    def __init__(self, model: TorqueModel, data: TrainingData, moving_threshold: float) -> None:
+    def __init__(
+        self, model: TorqueModel, data: TrainingData, moving_threshold: float, *, random_state: int | None = None
+    ) -> None:
         self.model, self.data, self.moving_threshold = model, data, moving_threshold
         self.scheme: Scheme = "recording" if len(data.segments) > 1 else "block"
         self.groups = list(data.segments) if self.scheme == "recording" else _in_blocks(data.segments[0])
-        self.shapes = FrictionData(model.chain, model.base, self.groups)
+        self.shapes = FrictionData(model.chain, model.base, self.groups, random_state=random_state)
 
     def start(self, friction: FrictionModel) -> FittedFriction | None:
         """Return shapes and load fitted to all data; None where friction has no use for them."""

@@ -77,13 +77,7 @@ class Selection:
         }
 
 
-def select_friction(
-    folds: Folds,
-    estimator: Estimator,
-    progress: Callable[[float], None] | None = None,
-    *,
-    random_state: int | None = None,
-) -> Selection:
+def select_friction(folds: Folds, estimator: Estimator, progress: Callable[[float], None] | None = None) -> Selection:
     """Return the composition with the lowest error on left-out recordings that its rivals do not reach as simply.
 
     Raises
@@ -91,7 +85,7 @@ def select_friction(
     IdentificationError
         No composition can be estimated from these data.
     """
-    search = _Search(folds, random_state, progress)
+    search = _Search(folds, progress)
     laws = sorted((law for law in LAWS if law not in FRICTIONLESS), key=search.score)
     first = search.extended(laws[0], ("load", "hysteresis"))
     terms = first.removeprefix(laws[0])
@@ -140,8 +134,8 @@ def _verified(
 class _Search:
     """Scores of compositions, each found once."""
 
-    def __init__(self, folds: Folds, random_state: int | None, progress: Callable[[float], None] | None) -> None:
-        self.folds, self.random_state, self.progress = folds, random_state, progress
+    def __init__(self, folds: Folds, progress: Callable[[float], None] | None) -> None:
+        self.folds, self.progress = folds, progress
         self.tried: dict[str, Array] = {}
         self.fits: dict[str, FittedFriction] = {}
 
@@ -154,7 +148,7 @@ class _Search:
         if friction not in self.tried:
             start = self.fits.get(parent) if parent else None
             model = friction_model(friction, self.folds.model.chain.n_joints)
-            fitted = self.folds.shapes.fit(model, start=start, roughly=True, random_state=self.random_state)
+            fitted = self.folds.shapes.fit(model, start=start, roughly=True)
             self.fits[friction] = fitted
             self.tried[friction] = left_out_rms(self.folds.shapes, fitted, self.folds.moving_threshold)
             if self.progress is not None:
@@ -200,7 +194,7 @@ class _Search:
         start = self.fits[each[0]]
         started = replace(start, friction=replace(start.friction, joints=joints))
         model = friction_model(friction, n)
-        return self.folds.shapes.fit(model, start=started, random_state=self.random_state)
+        return self.folds.shapes.fit(model, start=started)
 
     def _per_fold(self, friction: str) -> Array:
         return np.asarray(np.nanmean(self.tried[friction], axis=1))

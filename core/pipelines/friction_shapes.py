@@ -61,10 +61,20 @@ class FrictionData:
     ----------
     chain, base : see ``TorqueModel``.
     recordings : the segments of each recording.
+    random_state : seed of the random point from which a search begins as well, where nothing is known of several
+        shapes of a joint; None for ``DEFAULT_SEED``, so that results can be had again.
     """
 
-    def __init__(self, chain: Mechanism, base: BaseParameters, recordings: Sequence[Sequence[Segment]]) -> None:
+    def __init__(
+        self,
+        chain: Mechanism,
+        base: BaseParameters,
+        recordings: Sequence[Sequence[Segment]],
+        *,
+        random_state: int | None = None,
+    ) -> None:
         self._chain, self._base = chain, base
+        self._seed = DEFAULT_SEED if random_state is None else random_state
         frictionless = TorqueModel(chain, base, FrictionModel(()))
         self.segments = [[_thinned(segment) for segment in segments] for segments in recordings]
         self._fixed = [[_fixed_rows(frictionless, segment) for segment in segments] for segments in self.segments]
@@ -78,7 +88,6 @@ class FrictionData:
         without: Sequence[int] = (),
         start: FittedFriction | None = None,
         roughly: bool = False,
-        random_state: int | None = None,
         progress: Callable[[float], None] | None = None,
     ) -> FittedFriction:
         """Return ``friction`` with its shapes fitted.
@@ -88,8 +97,6 @@ class FrictionData:
         without : numbers of recordings to leave out.
         start : where to begin, instead of at nominal shapes and an unknown load; it may lack some of the shapes.
         roughly : stop after one pass from ``start``, which tells compositions apart.
-        random_state : seed of the random point from which the search begins as well, where nothing is known of
-            several shapes of a joint; None for ``DEFAULT_SEED``, so that results can be had again.
         """
         used = [(i, k) for i, segments in enumerate(self.segments) for k in range(len(segments)) if i not in without]
         fit = _Fit(self, used, friction)
@@ -99,7 +106,7 @@ class FrictionData:
         else:
             base_parameters = start.base_parameters
             fit.begin_at(start.friction)
-        random = np.random.default_rng(DEFAULT_SEED if random_state is None else random_state)
+        random = np.random.default_rng(self._seed)
         passes = _PASSES if start is None else 1 if roughly else _PASSES_ON
         return fit.run(base_parameters, random, passes, progress)
 

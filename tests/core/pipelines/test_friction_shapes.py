@@ -198,18 +198,16 @@ def test_the_order_of_a_gear_is_found_in_the_residual(arm):
 
 def test_a_search_for_shapes_can_be_had_again(arm):
     train = [record(arm, "stribeck(vs=0.15, d=2.0)", (3.0, 6.0, 2.0, 0.2), seed, seconds=5.0) for seed in (1, 2)]
-    data = training_set(identify(arm, train), train)
-    friction = friction_model("stribeck", arm.n_joints)
-    chosen, again, default = (
-        data.fit(friction, random_state=seed).friction for seed in (DEFAULT_SEED, DEFAULT_SEED, None)
-    )
+    result, friction = identify(arm, train), friction_model("stribeck", arm.n_joints)
+    seeds = (DEFAULT_SEED, DEFAULT_SEED, None)
+    chosen, again, default = (training_set(result, train, seed).fit(friction).friction for seed in seeds)
     assert chosen == again == default
 
 
-def training_set(result: Identification, train: list[Recording]) -> FrictionData:
+def training_set(result: Identification, train: list[Recording], seed: int | None = None) -> FrictionData:
     """Return the data that shapes are fitted to, as ``identify`` prepares them."""
     segments = [prepared(r, result.model, result.effort, result.signals).segments for r in train]
-    return FrictionData(result.model, result.base, segments)
+    return FrictionData(result.model, result.base, segments, random_state=seed)
 
 
 def test_stop_margins_are_checked(arm):
