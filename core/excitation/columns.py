@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.excitation.excited_platform import ExcitedPlatform
 from core.excitation.excited_robot import ExcitedArm, ExcitedRobot
 from core.excitation.trajectory import Motion
 from core.friction import VelocityLaw, friction_model
-from core.models import SerialChain
+from core.models import Mechanism, SerialChain, SixUPRU
 
 Array = NDArray[np.float64]
 
 _PROBES = 20
+
+
+def excited_robot(robot: Mechanism | ExcitedRobot) -> ExcitedRobot:
+    """Return a model of either kind as designs see it; what already is seen so is returned as it is."""
+    if isinstance(robot, SerialChain):
+        return ExcitedArm(robot)
+    if isinstance(robot, SixUPRU):
+        return ExcitedPlatform(robot)
+    return cast(ExcitedRobot, robot)
 
 
 class ObservationColumns:
@@ -24,7 +35,7 @@ class ObservationColumns:
 
     Parameters
     ----------
-    robot : a serial chain, or a robot of another kind as designs see it. Rotor inertias count where they are
+    robot : a model, or a robot as designs see it. Rotor inertias count where they are
         among its parameters.
     friction : a velocity law of ``core.friction`` for all joints, or one per joint, adds the law's columns; shapes
         that are not given, as in ``arctan(f4=5)``, have their nominal values. None adds nothing.
@@ -38,11 +49,11 @@ class ObservationColumns:
 
     def __init__(
         self,
-        robot: SerialChain | ExcitedRobot,
+        robot: Mechanism | ExcitedRobot,
         friction: str | Sequence[str] | None = None,
         joint_weights: Array | None = None,
     ) -> None:
-        self.robot: ExcitedRobot = ExcitedArm(robot) if isinstance(robot, SerialChain) else robot
+        self.robot = excited_robot(robot)
         self.joint_weights = None if joint_weights is None else _weights(joint_weights, self.robot)
         self._friction = _Friction(() if friction is None else _laws(friction, self.robot), len(self.robot.base_names))
 

@@ -18,5 +18,5 @@ def search_segment(referee: Search) -> None:
     without_a_fall = 0
     while without_a_fall < RESTARTS and not referee.over():
         before = referee.best_value
-        referee.offer(descend(referee.problem, referee.random_start(), (*FROM_AFAR, *POLISH), referee.over))
+        referee.offer(descend(referee, referee.random_start(), (*FROM_AFAR, *POLISH)))
         without_a_fall = 0 if referee.best_value < before else without_a_fall + 1

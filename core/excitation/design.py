@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from core.errors import InputError
-from core.excitation import cma_es, genetic, interior_point, slsqp
+from core.excitation import basin_hopping, cma_es, genetic, slsqp
 from core.excitation.columns import ObservationColumns
 from core.excitation.coman import search_segment
 from core.excitation.criteria import (
@@ -33,18 +33,18 @@ from core.excitation.feasibility import nothing_found
 from core.excitation.limits import DesignLimits
 from core.excitation.motion_check import MotionReport
 from core.excitation.parallel import Found, in_parallel
-from core.excitation.problem import LEAST_STEPS, STEPS_PER_HARMONIC, DesignProblem
+from core.excitation.problem import LEAST_STEPS, STEPS_PER_HARMONIC, DesignProblem, Smoothing
 from core.excitation.search import OnProgress, Progress, Search
 from core.excitation.segments import Segments
 from core.excitation.trajectory import Trajectory
 from core.excitation.verification import fine_samples, information, verify
-from core.models import SerialChain
+from core.models import Mechanism
 
 Array = NDArray[np.float64]
 
 OPTIMIZERS: Mapping[str, Callable[[Search, Sequence[Array]], None]] = MappingProxyType(
     {
-        "interior_point": interior_point.search,
+        "interior_point": basin_hopping.search,
         "slsqp": slsqp.search,
         "cma_es": cma_es.search,
         "genetic": genetic.search,
@@ -156,7 +156,7 @@ class Design:
 
 
 def design(
-    model: SerialChain | ExcitedRobot,
+    model: Mechanism | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     *,
@@ -171,7 +171,7 @@ def design(
 
     Parameters
     ----------
-    model : nominal robot, an arm or whatever ``excited_robot`` describes; whether it has rotor inertias decides
+    model : nominal robot, or one as ``excited_robot`` describes it; whether an arm has rotor inertias decides
         whether the criterion has their columns.
     limits : never violated by what is returned. The model's own limits play no part.
     warm_start : a trajectory to begin with, of any family and duration.
@@ -193,7 +193,7 @@ def design(
 
 
 def _design(
-    model: SerialChain | ExcitedRobot,
+    model: Mechanism | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     warm_start: Trajectory | None,
@@ -204,7 +204,8 @@ def _design(
     workers: int,
 ) -> Design:
     columns = ObservationColumns(model, settings.friction, _weights(settings))
-    compile_kernels(columns, limits)
+    members = _family(settings, limits)
+    compile_kernels(columns, members, limits)
     started = clock()
     if settings.family == SEGMENTS:
         if warm_start is not None or executor is not None or settings.optimizer != "interior_point":
@@ -217,7 +218,6 @@ def _design(
         criterion, history = referees[-1].problem.criterion, referees[-1].history
         candidates = sum(referee.candidates for referee in referees)
     else:
-        members = _family(settings, limits)
         criterion = _criterion(settings, columns, members, limits)
         warm = [] if warm_start is None else [members.fit(warm_start)]
         if executor is None:
@@ -258,12 +258,15 @@ def _design(
     )
 
 
-def compile_kernels(columns: ObservationColumns, limits: DesignLimits) -> None:
+def compile_kernels(columns: ObservationColumns, members: LinearFamily, limits: DesignLimits) -> None:
     """Load the compiled kernels, or compile them the first time on a machine: not the search's time."""
-    still = np.zeros((1, columns.n_joints))
-    motion = still, still.copy(), still.copy()
-    columns.pull_back(motion, columns.matrix(motion), 1.0)
-    for limit in columns.robot.nonlinear_limits(limits):
+    problem = _problem(columns, ConditionNumber(), members, limits)
+    still = np.zeros(problem.shape)
+    problem.linear.barrier(still)
+    problem.linear.largest_step(still, still)
+    problem.objective(still, Smoothing(2.0, 0.1, 0.0))
+    motion = problem.motion(still)
+    for limit in problem.nonlinear:
         limit.pull_back(motion, limit.margins(motion))
 
 
@@ -366,7 +369,7 @@ def _design_segments(
 
 
 def _search_alone(
-    model: SerialChain | ExcitedRobot,
+    model: Mechanism | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     seconds: float,

@@ -4,7 +4,7 @@ Everything here that searches, judges and verifies sees a robot as an ``ExcitedR
 every serial chain. A robot of another kind takes part by another implementation, which is all it needs:
 
 - its coordinates q (N, n) are what the families make trajectories of, the joints of an arm or the pose of a
-  platform, and ``DesignLimits.joints`` are limits on them, linear in the coefficients;
+  platform; ``coordinate_limits`` are limits on them, linear in the coefficients;
 - its observation matrix may have any number r of rows per sample (joint torques, leg forces);
 - whatever else it has to keep to (legs' lengths and speeds, conditioning of a Jacobian) comes as
   ``nonlinear_limits``;
@@ -26,7 +26,7 @@ from core.excitation.motion_check import MotionReport, check_motion, units_of
 from core.excitation.nonlinear_limits import NonlinearLimits, TorqueLimits, WorkspaceLimits
 from core.excitation.trajectory import Motion, TrajectorySamples
 from core.excitation.workspace import WorkspaceCheck
-from core.models import SerialChain
+from core.models import JointLimits, SerialChain
 
 Array = NDArray[np.float64]
 
@@ -74,6 +74,10 @@ class ExcitedRobot(Protocol):
 
     def pull_back(self, motion: Motion, weights: Array) -> Motion:
         """Return dJ/dq, dJ/dqd, dJ/dqdd, each (N, n), for ``weights`` (N, r, b), dJ over d base regressor."""
+        ...
+
+    def coordinate_limits(self, limits: DesignLimits) -> JointLimits:
+        """Return what of the limits is on the coordinates and their derivatives themselves."""
         ...
 
     def nonlinear_limits(self, limits: DesignLimits) -> tuple[NonlinearLimits, ...]:
@@ -129,6 +133,9 @@ class ExcitedArm:
         full = np.zeros((*weights.shape[:2], self.model.n_parameters))
         full[:, :, self._base.independent] = weights
         return self._adjoint(motion, full)
+
+    def coordinate_limits(self, limits: DesignLimits) -> JointLimits:
+        return limits.joints
 
     def nonlinear_limits(self, limits: DesignLimits) -> tuple[NonlinearLimits, ...]:
         found: list[NonlinearLimits] = []

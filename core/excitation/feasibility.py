@@ -48,7 +48,7 @@ def interior_point_of(
     """
     basis, offset = family.basis(grid), family.offset(grid)
     _check_ends(columns, limits)
-    linear = LinearLimits.of(basis, offset, limits.joints)
+    linear = LinearLimits.of(basis, offset, columns.robot.coordinate_limits(limits))
     still = np.zeros((family.n_joints, family.size))
     centre = still if linear.feasible(still) else _linear_centre(linear, family, columns, limits, grid)
     others = _Others(columns.robot.nonlinear_limits(limits), basis, offset)
@@ -92,7 +92,8 @@ def _check_ends(columns: ObservationColumns, limits: DesignLimits) -> None:
     """The end poses are given: what they violate, every trajectory violates."""
     robot = columns.robot
     for label, pose in (("start", limits.start), ("end", limits.end)):
-        beyond = np.maximum(limits.joints.position_lower - pose, pose - limits.joints.position_upper)
+        bounds = robot.coordinate_limits(limits)
+        beyond = np.maximum(bounds.position_lower - pose, pose - bounds.position_upper)
         joint = int(np.argmax(beyond))
         if beyond[joint] > 0.0:
             raise InfeasibleError(
@@ -144,7 +145,7 @@ def _binding(
     coefficients = np.zeros((family.n_joints, family.size))
     coefficients[joint] = x
     values = family.offset(grid)[:, :, joint] + family.basis(grid) @ x
-    bounds = limits.joints
+    bounds = columns.robot.coordinate_limits(limits)
     symmetric = [(-b[joint], b[joint]) for b in (bounds.velocity, bounds.acceleration, bounds.jerk)]
     pairs = [(bounds.position_lower[joint], bounds.position_upper[joint]), *symmetric]
     worst, kind, reached, allowed = -np.inf, 0, 0.0, 0.0

@@ -1,11 +1,7 @@
-"""A feasible interior-point method with damped BFGS, and the search around it.
+"""A feasible interior-point method with damped BFGS.
 
 The criterion's curvature is learned (BFGS, damped so that it stays positive), the barrier's is known exactly,
 so the steps follow the limits instead of bumping into them. Every iterate keeps every limit.
-
-Criteria of this kind have many local minima and, near them, creases: eigenvalues that change places. Two
-things take the method on where it gets stuck: forgetting the learned curvature, and smoothing the criterion
-once more before sharpening it again.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from core.excitation.problem import DesignProblem, Point, Smoothing
-from core.excitation.search import Search
+from core.excitation.search import Search, inwards
 
 Array = NDArray[np.float64]
 
@@ -27,37 +23,32 @@ _ARMIJO = 1e-4
 _HALVINGS = 20
 _TO_THE_LIMIT = 0.95
 
-STARTS = 4
-PATIENCE = 12
-"""Steps of a walk without a gain before it is given up."""
-EXPLORING = 0.75
-"""Share of the budget after which no new walk is begun."""
-GAIN, LOSS, STRAYED = 0.005, 0.02, 0.06
-"""On the criterion's logarithmic scale: what counts as a gain, what loss a step of the walk may bring, and how far
-from the best it may stray."""
-HOPS = (0.03, 0.1, 0.2)
-"""Sizes of hops, as shares of the spread of the coefficients."""
-
 
 @dataclass(frozen=True)
 class Stage:
-    """One minimisation with fixed smoothing: at most ``iterations`` of them, fewer once it has settled."""
+    """One minimisation with fixed smoothing: at most ``iterations`` of them, fewer once it has settled.
+
+    A ``coarse`` one has half the samples: enough to find a valley, at little more than half the cost.
+    """
 
     smoothing: Smoothing
     iterations: int
+    coarse: bool = False
     tolerance: float = 1e-4
 
 
-def stages(*rows: tuple[float, float, float, int]) -> tuple[Stage, ...]:
-    """Return stages from (sharpness, sign width, barrier, iterations)."""
-    return tuple(Stage(Smoothing(*row[:3]), row[3]) for row in rows)
+FROM_AFAR = (
+    Stage(Smoothing(2, 0.2, 1e-2), 60, coarse=True),
+    Stage(Smoothing(8, 0.1, 3e-3), 60, coarse=True),
+)
+"""From a random start into a valley."""
 
-
-FROM_AFAR = stages((2, 0.2, 1e-2, 60), (6, 0.1, 3e-3, 60), (20, 0.05, 1e-3, 80), (60, 0.03, 3e-4, 80))
-"""From a random start to the bottom of its valley."""
-
-POLISH = stages((20, 0.05, 1e-3, 60), (100, 0.02, 1e-4, 120), (600, 0.01, 3e-5, 120))
-"""Smooth once more, then sharpen."""
+POLISH = (
+    Stage(Smoothing(16, 0.05, 1e-3), 60, coarse=True),
+    Stage(Smoothing(128, 0.02, 1e-4), 120),
+    Stage(Smoothing(512, 0.01, 3e-5), 120),
+)
+"""Smooth, then sharpen."""
 
 
 def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], bool]) -> Array:
@@ -69,10 +60,7 @@ def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], 
     for _ in range(stage.iterations):
         if stop():
             break
-        try:
-            factor = linalg.cho_factor(curvature + here.barrier_hessian, lower=True, check_finite=False)
-        except linalg.LinAlgError:  # close to a limit whose curvature is learned, rounding is all that is left of it
-            break
+        factor = linalg.cho_factor(curvature + here.barrier_hessian, lower=True, check_finite=False)
         step = -linalg.cho_solve(factor, here.gradient, check_finite=False)
         slope = float(step @ here.gradient)
         if -slope < stage.tolerance:
@@ -85,10 +73,11 @@ def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], 
     return here.x
 
 
-def descend(problem: DesignProblem, x: Array, plan: Sequence[Stage], stop: Callable[[], bool]) -> Array:
-    """Run stages one after the other."""
+def descend(referee: Search, x: Array, plan: Sequence[Stage]) -> Array:
+    """Run stages one after the other, each from the last one's result."""
     for stage in plan:
-        x = minimise(problem, x, stage, stop)
+        problem = referee.problem.coarser if stage.coarse else referee.problem
+        x = minimise(problem, inwards(problem, x, referee.centre), stage, referee.over)
     return x
 
 
@@ -112,65 +101,3 @@ def _learn(curvature: Array, s: Array, y: Array) -> None:
         y = share * y + (1.0 - share) * expected
         measured = float(s @ y)
     curvature += np.outer(y, y) / measured - np.outer(expected, expected) / energy
-
-
-def search(referee: Search, warm: Sequence[Array] = ()) -> None:
-    """Spend the budget on walks, each from the best of a few random starts until it gets nowhere; the last of it
-    on a walk from the best of all.
-
-    Parameters
-    ----------
-    warm : coefficients (n, m) to begin the first walk with, instead of as many random starts.
-    """
-    first = list(warm)
-    while not referee.over():
-        best = referee.best
-        if best is not None and referee.elapsed > EXPLORING * referee.budget:
-            _walk(referee, (referee.problem.figure(best), best))
-        else:
-            _walk(referee, _begin(referee, first))
-            first = []
-
-
-def _begin(referee: Search, warm: Sequence[Array]) -> tuple[float, Array]:
-    """Return the best of a few descents, and its figure."""
-    problem = referee.problem
-    place: tuple[float, Array] = (np.inf, referee.centre)
-    for start in range(max(STARTS, len(warm))):
-        if referee.over():
-            break
-        if start < len(warm):
-            x = referee.inwards(warm[start])
-        else:
-            x = descend(problem, referee.random_start(), FROM_AFAR, referee.over)
-        x = descend(problem, x, POLISH, referee.over)
-        referee.offer(x)
-        place = min(place, (problem.figure(x), x), key=lambda known: known[0])
-    return place
-
-
-def _walk(referee: Search, place: tuple[float, Array]) -> None:
-    """Polish again and again, from hops where that no longer gains, until nothing gained for a while.
-
-    The walk may go on from a slightly worse place, but not from one much worse than its best.
-    """
-    problem = referee.problem
-    best = place
-    stuck = 0
-    while stuck < PATIENCE and not referee.over():
-        figure, x = place
-        x = descend(problem, _hop(referee, x) if stuck else x, POLISH, referee.over)
-        referee.offer(x)
-        reached = problem.figure(x)
-        stuck = 0 if reached < best[0] - GAIN else stuck + 1
-        best = min(best, (reached, x), key=lambda known: known[0])
-        if reached < figure + LOSS:
-            place = reached, x
-        if place[0] > best[0] + STRAYED:
-            place = best
-
-
-def _hop(referee: Search, x: Array) -> Array:
-    """Return an inside point some way from x, in a random direction."""
-    size = referee.random.choice(HOPS) * float((x - referee.centre).std())
-    return referee.inwards(x + size * referee.random.normal(size=x.shape), x)

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from core.errors import InputError, ModelError
 from core.excitation.workspace import Workspace
-from core.models import JointLimits, SerialChain
+from core.models import JointLimits, Mechanism, SixUPRU
 
 Array = NDArray[np.float64]
 
 _JOINT_KEYS = ("position_lower", "position_upper", "velocity", "acceleration", "jerk", "torque")
 _ANGLE_KEYS = ("position_lower", "position_upper", "start", "end")
+_ARM_KEYS = ("box", "floor", "self_collision", "radii")
+_PARALLEL_KEYS = ("joint_angle", "joint_angle_deg", "condition")
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,19 @@ class DesignLimits:
 
     Attributes
     ----------
-    joints : limits of the joints; infinite = unlimited.
-    start, end : (n,) poses in rad.
+    joints : limits of the actuated joints; infinite = unlimited.
+    start, end : (n,) poses, in the robot's generalised coordinates: rad and m.
     workspace : where the arm may be.
+    joint_angle : rad, of the universal joints of a parallel robot, from home to either side.
+    condition : largest condition number of a parallel robot's Jacobian.
     """
 
     joints: JointLimits
     start: Array
     end: Array
     workspace: Workspace = Workspace()  # noqa: RUF009 - frozen
+    joint_angle: float = np.inf
+    condition: float = np.inf
 
     def __post_init__(self) -> None:
         shape = self.joints.velocity.shape
@@ -52,7 +58,7 @@ class DesignLimits:
             )
 
 
-def read_limits(path: str | Path, model: SerialChain) -> DesignLimits:
+def read_limits(path: str | Path, model: Mechanism) -> DesignLimits:
     """Return the limits that a TOML file states for a robot.
 
     Keys, each with one number per joint: ``position_lower``, ``position_upper``, ``start`` and ``end`` (rad, or
@@ -60,6 +66,9 @@ def read_limits(path: str | Path, model: SerialChain) -> DesignLimits:
     ``torque`` (SI). What is absent is unlimited; ``start`` is needed, and ``end`` is ``start`` unless given.
     ``floor`` (m) and ``self_collision`` (m between surfaces) are numbers, ``box`` is ``[[x, y, z], [x, y, z]]``,
     least and largest, of the tool; ``radii`` (m) of the base and every link replace the default capsules.
+
+    For a 6-UPRU robot joints are its legs (m, m/s, m/s², N), ``start`` and ``end`` poses of the platform, by default
+    its home, and there are ``joint_angle`` (rad, or ``joint_angle_deg``) and ``condition`` instead of the workspace.
 
     Raises
     ------
@@ -77,7 +86,7 @@ def read_limits(path: str | Path, model: SerialChain) -> DesignLimits:
     return limits_from_document(document, model, str(file))
 
 
-def limits_from_document(document: Mapping[str, Any], model: SerialChain, source: str = "limits") -> DesignLimits:
+def limits_from_document(document: Mapping[str, Any], model: Mechanism, source: str = "limits") -> DesignLimits:
     """Return the limits that a mapping with the keys of ``read_limits`` states."""
     try:
         return _parse(document, model)
@@ -85,10 +94,12 @@ def limits_from_document(document: Mapping[str, Any], model: SerialChain, source
         raise InputError(f"{source}: {error.detail}", code="limits-invalid") from error
 
 
-def _parse(document: Mapping[str, Any], model: SerialChain) -> DesignLimits:
+def _parse(document: Mapping[str, Any], model: Mechanism) -> DesignLimits:
     n = model.n_joints
     degrees = {f"{key}_deg" for key in _ANGLE_KEYS}
-    known = {*_JOINT_KEYS, *_ANGLE_KEYS, *degrees, "box", "floor", "self_collision", "radii"}
+    parallel = isinstance(model, SixUPRU)
+    others = _PARALLEL_KEYS if parallel else _ARM_KEYS
+    known = {*_JOINT_KEYS, *_ANGLE_KEYS, *degrees, *others}
     unknown = set(document) - known
     if unknown:
         raise InputError(f"unknown keys {sorted(unknown)}; known are {sorted(known)}")
@@ -103,6 +114,8 @@ def _parse(document: Mapping[str, Any], model: SerialChain) -> DesignLimits:
                     f"{key}_deg: joint {slide + 1} ({model.joint_names[slide]}) slides; give {key}, in rad and m"
                 )
             values[key] = np.deg2rad(values.pop(f"{key}_deg"))
+    if isinstance(model, SixUPRU):
+        values.setdefault("start", model.home)
     if "start" not in values:
         raise InputError("start is missing: the pose, one angle per joint, that the motion begins in")
     start = values.pop("start")
@@ -111,11 +124,26 @@ def _parse(document: Mapping[str, Any], model: SerialChain) -> DesignLimits:
     joints = JointLimits(**{key: values.get(key, getattr(unlimited, key)) for key in _JOINT_KEYS})
     workspace = Workspace(
         box=_optional(document, "box", _box),
-        floor=_optional(document, "floor", _metres),
-        self_collision=_optional(document, "self_collision", _metres),
+        floor=_optional(document, "floor", _number),
+        self_collision=_optional(document, "self_collision", _number),
         radii=_optional(document, "radii", lambda key, value: _array(key, value, (n + 1,))),
     )
-    return DesignLimits(joints, start, end, workspace)
+    return DesignLimits(joints, start, end, workspace, *_posture(document))
+
+
+def _posture(document: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the largest joint angle (rad) and condition number."""
+    if "joint_angle" in document and "joint_angle_deg" in document:
+        raise InputError("joint_angle is given in rad and in degrees; give one of them")
+    angle = _optional(document, "joint_angle", _number)
+    degrees = _optional(document, "joint_angle_deg", _number)
+    condition = _optional(document, "condition", _number)
+    found = np.inf if angle is None and degrees is None else angle if degrees is None else float(np.deg2rad(degrees))
+    if not found > 0.0:
+        raise InputError(f"joint_angle: expected an angle above zero, got {found:g} rad")
+    if condition is not None and not condition > 1.0:
+        raise InputError(f"condition: a condition number is above 1, got {condition:g}")
+    return found, np.inf if condition is None else condition
 
 
 def _optional(document: Mapping[str, Any], key: str, read: Callable[[str, Any], Any]) -> Any:
@@ -142,7 +170,7 @@ def _box(key: str, value: Any) -> Array:
     return _array(key, value, (2, 3))
 
 
-def _metres(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{key}: expected a number of metres, got {value!r}")
+def _number(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        raise InputError(f"{key}: expected a number, got {value!r}")
     return float(value)

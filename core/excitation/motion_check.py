@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from core.errors import InputError, MotionLimitError
 from core.excitation.trajectory import TrajectorySamples
 from core.excitation.workspace import Workspace, WorkspaceCheck
-from core.models import SerialChain
+from core.models import Mechanism, SerialChain
 
 Array = NDArray[np.float64]
 
@@ -83,19 +83,22 @@ class _Violation:
     units: tuple[str, ...]
 
 
-def check_motion(samples: TrajectorySamples, model: SerialChain, workspace: Workspace | None = None) -> MotionReport:
+def check_motion(samples: TrajectorySamples, model: Mechanism, workspace: Workspace | None = None) -> MotionReport:
     """Check a sampled trajectory against the model's limits.
 
     Parameters
     ----------
-    samples : on the grid the controller will be given (or finer).
-    model : its ``limits`` bound position, speed, acceleration, jerk and predicted torque.
-    workspace : floor, box and self-collision, if they are to be checked too.
+    samples : of the model's generalised coordinates, on the grid the controller will be given (or finer).
+    model : its ``limits`` bound position, speed, acceleration, jerk and predicted torque of the actuated joints;
+        joint angles and conditioning of a parallel robot are checked as well.
+    workspace : floor, box and self-collision of an arm, if they are to be checked too.
 
     Raises
     ------
     InputError
-        The trajectory has another number of joints than the model.
+        The trajectory has another number of joints than the model, or the model no workspace to check.
+    KinematicsError
+        A pose of a parallel robot is singular.
     MotionLimitError
         A limit is left. The context holds kind, joint (1-based), joint name, time, value, limit; for the
         workspace kind, between, time and value (m, negative).
@@ -105,10 +108,11 @@ def check_motion(samples: TrajectorySamples, model: SerialChain, workspace: Work
             f"the trajectory moves {samples.n_joints} joints, {model.name} has {model.n_joints}",
             code="trajectory-joints-mismatch",
         )
-    _check_rest_at_ends(samples, model)
+    joints = joint_samples(samples, model)
+    _check_rest_at_ends(joints, model)
     violations: list[_Violation] = []
     margins: list[LimitMargin] = []
-    for kind, value, lower, upper, units in _limited_signals(samples, model):
+    for kind, value, lower, upper, units in _limited_signals(samples, joints, model):
         margins.append(LimitMargin(kind, *_margins(value, lower, upper), units))
         first = _first_violation(kind, value, lower, upper, units)
         if first is not None:
@@ -119,11 +123,18 @@ def check_motion(samples: TrajectorySamples, model: SerialChain, workspace: Work
     return MotionReport(samples.duration, tuple(margins), _check_workspace(samples, model, workspace))
 
 
+def joint_samples(samples: TrajectorySamples, model: Mechanism) -> TrajectorySamples:
+    """Return the motion of the actuated joints for a motion of the model's generalised coordinates."""
+    return TrajectorySamples(samples.period, samples.t, *model.joint_motion(samples.q, samples.qd, samples.qdd))
+
+
 def _check_workspace(
-    samples: TrajectorySamples, model: SerialChain, workspace: Workspace | None
+    samples: TrajectorySamples, model: Mechanism, workspace: Workspace | None
 ) -> tuple[Clearance, ...]:
     if workspace is None or not workspace.limits_anything:
         return ()
+    if not isinstance(model, SerialChain):
+        raise InputError(f"{model.name}: floor, box and self-collision can be checked for an arm only")
     check = WorkspaceCheck(workspace, model)
     clearance = check.clearances(samples.q)
     rows, columns = np.nonzero(clearance < 0.0)
@@ -145,12 +156,12 @@ def _check_workspace(
     )
 
 
-def units_of(model: SerialChain) -> list[tuple[str, str]]:
+def units_of(model: Mechanism) -> list[tuple[str, str]]:
     """Return the units of position and effort of every joint."""
     return [("rad", "N·m") if kind == "revolute" else ("m", "N") for kind in model.joint_types]
 
 
-def _units(model: SerialChain, kind: str) -> tuple[str, ...]:
+def _units(model: Mechanism, kind: str) -> tuple[str, ...]:
     if kind == "predicted torque":
         return tuple(effort for _, effort in units_of(model))
     per = {"position": "", "speed": "/s", "acceleration": "/s²", "jerk": "/s³"}[kind]
@@ -158,22 +169,27 @@ def _units(model: SerialChain, kind: str) -> tuple[str, ...]:
 
 
 def _limited_signals(
-    samples: TrajectorySamples, model: SerialChain
+    samples: TrajectorySamples, joints: TrajectorySamples, model: Mechanism
 ) -> list[tuple[str, Array, Array, Array, tuple[str, ...]]]:
+    """Return kind, values (N, n), lower and upper limits (n,), units."""
     limits = model.limits
-    jerk = np.diff(samples.qdd, axis=0, append=samples.qdd[-1:]) / samples.period
+    jerk = np.diff(joints.qdd, axis=0, append=joints.qdd[-1:]) / joints.period
     torque = model.inverse_dynamics(samples.q, samples.qd, samples.qdd)
     symmetric = (
-        ("speed", samples.qd, limits.velocity),
-        ("acceleration", samples.qdd, limits.acceleration),
+        ("speed", joints.qd, limits.velocity),
+        ("acceleration", joints.qdd, limits.acceleration),
         ("jerk", jerk, limits.jerk),
         ("predicted torque", torque, limits.torque),
     )
     signals = [
-        ("position", samples.q, limits.position_lower, limits.position_upper),
+        ("position", joints.q, limits.position_lower, limits.position_upper),
         *((kind, value, -bound, bound) for kind, value, bound in symmetric),
     ]
-    return [(kind, value, lower, upper, _units(model, kind)) for kind, value, lower, upper in signals]
+    found = [(kind, value, lower, upper, _units(model, kind)) for kind, value, lower, upper in signals]
+    for posture in model.posture(samples.q):
+        least = np.full_like(posture.limit, -np.inf)  # what is counted is how large it gets
+        found.append((posture.kind, posture.values, least, posture.limit, (posture.unit,) * model.n_joints))
+    return found
 
 
 def _margins(value: Array, lower: Array, upper: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -204,7 +220,7 @@ def _first_violation(kind: str, value: Array, lower: Array, upper: Array, units:
     return _Violation(kind, row, joint, float(value[row, joint]), float(limit), units)
 
 
-def _check_rest_at_ends(samples: TrajectorySamples, model: SerialChain) -> None:
+def _check_rest_at_ends(samples: TrajectorySamples, model: Mechanism) -> None:
     for row, end in ((0, "start"), (-1, "end")):
         for kind, value, tolerance in (
             ("speed", samples.qd, END_SPEED),
@@ -223,7 +239,7 @@ def _check_rest_at_ends(samples: TrajectorySamples, model: SerialChain) -> None:
                 raise _limit_error(violation, samples, model)
 
 
-def _limit_error(violation: _Violation, samples: TrajectorySamples, model: SerialChain) -> MotionLimitError:
+def _limit_error(violation: _Violation, samples: TrajectorySamples, model: Mechanism) -> MotionLimitError:
     v, time = violation, float(samples.t[violation.row])
     return MotionLimitError(
         f"joint {v.joint + 1} ({model.joint_names[v.joint]}) leaves its {v.kind} limit at t = {time:.3f} s: "

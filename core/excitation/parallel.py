@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 
 _POLL = 0.1
 _SLICE_LIMITS = (0.5, 10.0)
+_APART = 0.6
+"""Share of the budget during which each search goes on with its own best."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,10 @@ def in_parallel(
     stop: Callable[[], bool],
     slice_length: float | None,
 ) -> Found:
-    """Keep so many searches running until time is up; each begins where the best so far is.
+    """Keep so many searches running until time is up.
 
-    ``slice_length`` (s) is how long a search runs before it hears of the others; None = all the time.
+    ``slice_length`` (s) is how long a search runs before it hears of the others; None = all the time. At first each
+    goes on with its own best, which differ, and only borrows from the others'; in the end all go on with the best.
     """
     if workers < 1:
         raise InputError(f"at least one worker is needed, got {workers}")
@@ -75,33 +78,42 @@ def in_parallel(
     best: Found | None = None
     history: list[tuple[float, float]] = []
     candidates = 0
-    running: dict[Future[Found], float] = {}
+    running: dict[Future[Found], tuple[float, int]] = {}
+    own_best: list[Found | None] = [None] * workers
 
     with tempfile.TemporaryDirectory(prefix="dynid-search-") as folder:
         flag = StopFlag(Path(folder) / "stop")
 
-        def submit() -> None:
+        def submit(worker: int) -> None:
             elapsed = time.monotonic() - started
             seconds = budget - elapsed
             if seconds <= 0.0 or stop():
                 return
             if slice_length is not None:
                 seconds = min(seconds, max(_SLICE_LIMITS[0], min(slice_length, _SLICE_LIMITS[1])))
-            own = int(seeds.spawn(1)[0].generate_state(1)[0])
-            running[executor.submit(task, seconds, own, warm if best is None else [best.x], flag)] = elapsed
+            known = sorted((found for found in own_best if found is not None), key=lambda found: found.value)
+            own = own_best[worker]
+            if own is not None and elapsed < _APART * budget:
+                known.sort(key=lambda found: found is not own)
+            begin = [found.x for found in known] if known else warm
+            own_seed = int(seeds.spawn(1)[0].generate_state(1)[0])
+            running[executor.submit(task, seconds, own_seed, begin, flag)] = elapsed, worker
 
-        for _ in range(workers):
-            submit()
+        for worker in range(workers):
+            submit(worker)
         while running:
             done, _ = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
             for future in done:
-                begun, found = running.pop(future), future.result()
+                (begun, worker), found = running.pop(future), future.result()
                 candidates += found.candidates
+                before = own_best[worker]
+                if before is None or found.value < before.value:
+                    own_best[worker] = found
                 if best is None or found.value < best.value:
                     best = found
                     least = history[-1][1] if history else np.inf
                     history += [(begun + when, value) for when, value in found.history if value < least]
-                submit()
+                submit(worker)
             value = None if best is None else best.value
             on_progress(Progress(time.monotonic() - started, budget, value, 0.0, candidates))
             if stop():

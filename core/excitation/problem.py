@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,16 +86,27 @@ class DesignProblem:
         self.family = family
         self.limits = limits
         self.prior = prior
+        self.samples = samples
         t = np.linspace(0.0, family.duration, samples + 1)
         self.period = family.duration / samples
         self.basis = family.basis(t)[:3]
         self.offset = family.offset(t)[:3]
         self.limit_times = np.linspace(0.0, family.duration, 2 * samples + 1)
-        self.linear = LinearLimits.of(family.basis(self.limit_times), family.offset(self.limit_times), limits.joints)
+        bounds = columns.robot.coordinate_limits(limits)
+        self.linear = LinearLimits.of(family.basis(self.limit_times), family.offset(self.limit_times), bounds)
         self.nonlinear = columns.robot.nonlinear_limits(limits)
         seen = columns.seen
         self._blocks = Blocks(np.append(0, np.cumsum(seen.sum(axis=1))), np.nonzero(seen)[1])
         self._weights = np.zeros((samples + 1, *seen.shape))
+
+    @cached_property
+    def coarser(self) -> DesignProblem:
+        """The same on a grid of half as many samples."""
+        return self.on_grid(max(self.samples // 2, 1))
+
+    def on_grid(self, samples: int) -> DesignProblem:
+        """Return the same on another grid."""
+        return DesignProblem(self.columns, self.criterion, self.family, self.limits, samples=samples, prior=self.prior)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -15,13 +15,17 @@ from core.excitation.verification import Verifier, fine_samples, information
 Array = NDArray[np.float64]
 
 _WORTH_VERIFYING = 0.002
-"""By how much the coarse grid may call a candidate worse than the best, on the logarithmic scale."""
+"""By how much the judge's grid may call a candidate worse than the best, on the logarithmic scale."""
+_JUDGED = 3
+"""How much finer the judge's grid is. The designs' own flatters: they have arranged their reversals with it."""
 _LOOKS_AT_THE_CLOCK = 8
 """Every so many steps, each of about a millisecond: asking some clocks takes longer than a step."""
 _VALUE_PERIOD = 4e-3
 """s; a grid on which criteria differ from those of the 1 ms grid by a few parts in ten thousand."""
 _FILL = (0.3, 0.9)
-_CONTRACTION = 0.8
+_INSIDE = 0.99
+_CONTRACTION = 0.99
+_NOWHERE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,12 @@ class Search:
         self.history: list[tuple[float, float]] = []
         self.best: Array | None = None
         self.best_value = np.inf
+        self._best_figure = np.inf
         self.candidates = 0
         self.violation = 0.0
         self._asked, self._elapsed = 0, 0.0
+        # odd, so that it shares hardly any point with the designs' own
+        self._judge = problem.on_grid(_JUDGED * problem.samples + 1)
         self.verifier = Verifier(problem.family, problem.columns, problem.limits)
         seed = int(self.random.integers(2**31))
         self.centre = interior_point_of(problem.family, problem.columns, problem.limits, problem.limit_times, seed)
@@ -93,18 +100,27 @@ class Search:
         finished = self.max_candidates is not None and self.candidates >= self.max_candidates
         return finished or self._elapsed >= self.budget or self.stop()
 
-    def offer(self, x: Array) -> None:
-        """Consider coefficients (n, m): verified, brought inside the limits if need be, kept if better."""
+    def figure(self, x: Array) -> float:
+        """Return the criterion on the logarithmic scale on which it is minimised, to a few parts in a thousand."""
+        return self._judge.figure(x)
+
+    def offer(self, x: Array) -> float:
+        """Consider coefficients (n, m): verified, brought inside the limits if need be, kept if better.
+
+        Returns the figure of x as it is.
+        """
         self.candidates += 1
-        if self.best is not None and self.problem.figure(x) > self.problem.figure(self.best) + _WORTH_VERIFYING:
-            return
+        figure = self.figure(x)
+        if figure > self._best_figure + _WORTH_VERIFYING:
+            return figure
         repaired = self.verifier.repaired(x, self.centre)
         if repaired is None:
-            return
+            return figure
         value = self.value(repaired)
         if value < self.best_value:
-            self.best, self.best_value = repaired, value
+            self.best, self.best_value, self._best_figure = repaired, value, self.figure(repaired)
             self.history.append((self.elapsed, value))
+        return figure
 
     def value(self, x: Array) -> float:
         """Return the exact criterion on a fine grid."""
@@ -124,11 +140,21 @@ class Search:
             x[j] *= self.random.uniform(*_FILL) * most
         return self.inwards(self.centre + x)
 
-    def inwards(self, x: Array, towards: Array | None = None) -> Array:
-        """Return the first point inside all limits on the way from x to another, by default the centre."""
-        target = self.centre if towards is None else towards
-        while not self.problem.inside(x):
-            x = target + _CONTRACTION * (x - target)
-            if np.abs(x - target).max() < 1e-9:
-                return target
+    def inwards(self, x: Array) -> Array:
+        """Return a point inside all limits on the way from x to the centre."""
+        return inwards(self.problem, x, self.centre)
+
+
+def inwards(problem: DesignProblem, x: Array, target: Array) -> Array:
+    """Return x if it keeps all limits of a problem, else a point that does, on the way to a target that does."""
+    if problem.inside(x):
         return x
+    share = min(1.0, _INSIDE * problem.linear.largest_step(target, x - target))
+    contraction = _CONTRACTION
+    while share > _NOWHERE:
+        between = target + share * (x - target)
+        if problem.inside(between):
+            return between
+        share *= contraction
+        contraction *= contraction
+    return target

@@ -67,7 +67,7 @@ class Verifier:
         t = fine_times(family.duration)
         self._basis = family.basis(t)
         self._offset = family.offset(t)
-        self._linear = LinearLimits.of(self._basis, self._offset, limits.joints)
+        self._linear = LinearLimits.of(self._basis, self._offset, columns.robot.coordinate_limits(limits))
         self._nonlinear = columns.robot.nonlinear_limits(limits)
 
     def repaired(self, x: Array, centre: Array) -> Array | None:

@@ -16,6 +16,7 @@ from core.models.arguments import shaped, state_arrays
 from core.models.frames import inertial_from_com, moved_inertial
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
+from core.models.mechanism import Posture
 from core.models.robot_value import RobotValue
 
 Array = NDArray[np.float64]
@@ -238,6 +239,10 @@ class SerialChain(RobotValue):
         """Return the motion of the actuated joints for q, qd, qdd (N, n): the same."""
         positions, rates, accelerations = self._states(q=q, qd=qd, qdd=qdd)
         return positions, rates, accelerations
+
+    def posture(self, q: ArrayLike) -> tuple[Posture, ...]:
+        """Return what limits poses beyond the positions of single joints: nothing."""
+        return ()
 
     def mass_matrix(self, q: ArrayLike) -> Array:
         """Return the joint-space inertia (N, n, n) in kg·m² for q (N, n), rotor inertias included."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -10,6 +11,24 @@ from numpy.typing import ArrayLike, NDArray
 from core.models.limits import JointLimits
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Posture:
+    """A figure of poses that has a limit.
+
+    Attributes
+    ----------
+    kind : such as "joint angle".
+    values : (N, n) per actuated joint.
+    limit : (n,) the largest that is allowed; infinite where there is none.
+    unit : of both, empty for pure numbers.
+    """
+
+    kind: str
+    values: Array
+    limit: Array
+    unit: str
 
 
 class Mechanism(Protocol):
@@ -93,6 +112,10 @@ class Mechanism(Protocol):
 
     def joint_motion(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, Array, Array]:
         """Return positions, rates and accelerations (N, n) of the actuated joints for q, qd, qdd (N, n)."""
+        ...
+
+    def posture(self, q: ArrayLike) -> tuple[Posture, ...]:
+        """Return what limits poses q (N, n) beyond the positions of single joints."""
         ...
 
     def with_parameters(self, parameters: ArrayLike) -> Self:

@@ -19,12 +19,14 @@ from core.models.arguments import shaped, state_arrays
 from core.models.chain import STANDARD_GRAVITY
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
+from core.models.mechanism import Posture
 from core.models.robot_value import RobotValue
 from core.models.upru_parameters import BASE_COLUMNS, PARAMETER_NAMES, base_projection, loaded_parameters
 
 Array = NDArray[np.float64]
 
 COORDINATE_NAMES = ("x", "y", "z", "alpha", "beta", "gamma")
+COORDINATE_UNITS = ("m", "m", "m", "rad", "rad", "rad")
 _UNIT = 1e-6  # deviation of an axis from length 1 that is rounding
 _DEGENERATE = 1e6  # condition number of the home pose's Jacobian
 
@@ -276,6 +278,15 @@ class SixUPRU(RobotValue):
         """Return the legs' directions (N, 6, 3) in {B} and in {p}."""
         n = self._legs(q)[..., 3:6]
         return n, n @ geometry.rotations(q)
+
+    def posture(self, q: ArrayLike) -> tuple[Posture, ...]:
+        """Return what else a pose is limited by: the largest angle at each leg's joints, and the conditioning."""
+        angles = np.abs(self.joint_angles(q)).max(axis=(2, 3))
+        condition = np.repeat(self.jacobian_condition(q)[:, None], 6, axis=1)
+        return (
+            Posture("joint angle", angles, np.full(6, self.joint_angle_limit), "rad"),
+            Posture("conditioning", condition, np.full(6, self.condition_limit), ""),
+        )
 
     def leg_angular_velocity(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the angular velocities (N, 6, 3) in {B}, rad/s, of L2 to L4, and of L1, for q, qd (N, 6)."""

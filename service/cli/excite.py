@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from core.excitation.design import Design
     from core.excitation.search import Progress
     from core.excitation.trajectory import Trajectory
-    from core.models import SerialChain
+    from core.models import Mechanism
 
 SAMPLE_PERIOD = 1e-3
 
@@ -33,7 +33,8 @@ def excite(
         Path,
         typer.Option(
             help="TOML file: position_lower, position_upper, start, end (rad, or with the suffix _deg), velocity, "
-            "acceleration, jerk, torque (SI, one per joint); box, floor, self_collision, radii (m). "
+            "acceleration, jerk, torque (SI, one per joint); box, floor, self_collision, radii (m) of an arm; "
+            "joint_angle, condition of a 6-UPRU, whose joints are its legs. "
             "Absent = unlimited."
         ),
     ],
@@ -72,10 +73,10 @@ def excite(
 
     from core.excitation.design import DesignSettings, design
     from core.excitation.limits import read_limits
-    from core.models import resolve, serial_chain
+    from core.models import resolve
 
-    chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "the design of an excitation")
-    bounds = read_limits(limits, chain)
+    robot = resolve(model, rotor_inertia=rotor_inertia)
+    bounds = read_limits(limits, robot)
     settings = DesignSettings(
         family=family,
         harmonics=harmonics,
@@ -95,7 +96,7 @@ def excite(
         on_progress = stack.enter_context(_shown(console))
         executor = stack.enter_context(_processes(workers)) if workers > 1 else None
         found = design(
-            chain,
+            robot,
             bounds,
             settings,
             warm_start=first,
@@ -107,7 +108,7 @@ def excite(
         stopped = interrupted()
     if stopped:
         console.print(f"stopped after {found.seconds:.1f} of {time_budget:g} s; this is the best that was found:")
-    _print(console, chain, found)
+    _print(console, robot, found)
     if json_file is not None:
         _write(json_file, "--json", json.dumps(found.to_document(), indent=2, allow_nan=False) + "\n")
         console.print(f"written to {json_file}")
@@ -117,7 +118,7 @@ def excite(
     if plot is not None:
         from service.cli.excite_plots import write_plots
 
-        for file in write_plots(plot, found, chain, bounds):
+        for file in write_plots(plot, found, robot, bounds):
             console.print(f"written to {file}")
 
 
@@ -202,11 +203,11 @@ def _processes(workers: int) -> Iterator[Executor]:
         yield pool
 
 
-def _print(console: Console, chain: SerialChain, found: Design) -> None:
+def _print(console: Console, robot: Mechanism, found: Design) -> None:
     from rich.table import Table
 
     console.print(
-        f"{chain.name}, {len(found.columns)} columns: {found.settings.criterion} [bold]{found.value:.4g}[/bold]; "
+        f"{robot.name}, {len(found.columns)} columns: {found.settings.criterion} [bold]{found.value:.4g}[/bold]; "
         f"condition number {found.condition_number:.2f}, {found.condition_number_normalised:.2f} with columns of "
         f"length one; {found.trajectory.duration:g} s long, designed in {found.seconds:.1f} s, "
         f"seed {found.settings.seed}"
@@ -216,7 +217,7 @@ def _print(console: Console, chain: SerialChain, found: Design) -> None:
     limited = [margin for margin in found.report.margins if any(use > 0.0 for use in margin.use)]
     for margin in limited:
         table.add_column(margin.kind, justify="right")
-    for joint, name in enumerate(chain.joint_names):
+    for joint, name in enumerate(robot.joint_names):
         shown = (f"{margin.use[joint]:.3f}" if margin.use[joint] > 0.0 else "-" for margin in limited)
         table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *shown)
     console.print(table)

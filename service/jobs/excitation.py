@@ -7,13 +7,13 @@ The web process imports this module to name its function, so the numerical packa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from core.excitation.limits import DesignLimits
     from core.excitation.search import Progress
-    from core.models import SerialChain
+    from core.models import Mechanism
     from service.jobs.worker import TaskChannel
 
 
@@ -54,9 +54,9 @@ def design_motion(
     """
     from core.excitation import trajectory_from_definition
     from core.excitation.design import DesignSettings, design
-    from core.models import resolve, serial_chain
+    from core.models import resolve
 
-    chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "the design of an excitation")
+    robot = resolve(model, rotor_inertia=rotor_inertia)
     wanted = DesignSettings(**settings)
 
     def report(progress: Progress) -> None:
@@ -65,8 +65,8 @@ def design_motion(
         channel.tell(min(progress.elapsed / progress.budget, 1.0), f"{best}{beyond}")
 
     found = design(
-        chain,
-        _within_model(limits, chain),
+        robot,
+        _within_model(limits, robot),
         wanted,
         warm_start=None if warm_start is None else trajectory_from_definition(warm_start),
         on_progress=report,
@@ -85,18 +85,25 @@ def design_motion(
     )
 
 
-def _within_model(limits: dict[str, Any], chain: SerialChain) -> DesignLimits:
+def _within_model(limits: dict[str, Any], robot: Mechanism) -> DesignLimits:
     """Tighten the model's limits by those that are stated: what is designed has to pass the check before a motion."""
     import numpy as np
 
     from core.excitation.limits import limits_from_document
-    from core.models import JointLimits
+    from core.models import JointLimits, SixUPRU
 
-    stated = limits_from_document(limits, chain)
+    stated = limits_from_document(limits, robot)
     both = {
         name: (np.maximum if name == "position_lower" else np.minimum)(
-            getattr(stated.joints, name), getattr(chain.limits, name)
+            getattr(stated.joints, name), getattr(robot.limits, name)
         )
         for name in JointLimits.names()
     }
-    return type(stated)(JointLimits(**both), stated.start, stated.end, stated.workspace)
+    tightened = replace(stated, joints=JointLimits(**both))
+    if isinstance(robot, SixUPRU):
+        tightened = replace(
+            tightened,
+            joint_angle=min(stated.joint_angle, robot.joint_angle_limit),
+            condition=min(stated.condition, robot.condition_limit),
+        )
+    return tightened

@@ -1,0 +1,248 @@
+"""A 6-UPRU robot as a design sees it: trajectories of its platform, limits on its legs, joints and conditioning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.dynamics.base_parameters import reduce_to_base
+from core.errors import InputError, KinematicsError
+from core.excitation.excited_robot import pull_back_by_differences
+from core.excitation.limits import DesignLimits
+from core.excitation.motion_check import MotionReport, check_motion
+from core.excitation.nonlinear_limits import Gradients, NonlinearLimits, Shortfall, TorqueLimits
+from core.excitation.trajectory import Motion, TrajectorySamples
+from core.models import JointLimits
+from core.models.six_upru import COORDINATE_UNITS, SixUPRU
+
+Array = NDArray[np.float64]
+
+_STEP = 1e-6
+_GUARD = 0.004
+"""Share of half a range, or of a limit, that a search keeps off on its coarse grid."""
+_REACH = 0.25
+"""How far random probes go from home: a share of the platform's size, and radians."""
+
+
+class ExcitedPlatform:
+    """A 6-UPRU robot whose trajectories are those of its platform's pose.
+
+    ``DesignLimits.joints`` are limits of the legs: lengths, speeds, accelerations, and sensor forces as torque.
+    """
+
+    joints_move_alone = False
+
+    def __init__(self, model: SixUPRU) -> None:
+        self.model = model
+        self._base = reduce_to_base(model)
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        return self.model.coordinate_names
+
+    @property
+    def coordinate_units(self) -> tuple[str, ...]:
+        return COORDINATE_UNITS
+
+    @property
+    def n_rows(self) -> int:
+        return self.model.n_joints
+
+    @property
+    def base_names(self) -> tuple[str, ...]:
+        return self._base.base_names
+
+    def probes(self, count: int) -> Motion:
+        random = np.random.default_rng(0)
+        reach = _REACH * np.array([self.model.size] * 3 + [1.0] * 3)
+        q, qd, qdd = random.uniform(-1.0, 1.0, (3, count, 6)) * reach
+        return self.model.home + q, qd, qdd
+
+    def base_regressor(self, motion: Motion) -> Array:
+        return self.model.base_regressor(*motion)
+
+    def pull_back(self, motion: Motion, weights: Array) -> Motion:
+        return pull_back_by_differences(self.base_regressor, motion, weights)
+
+    def coordinate_limits(self, limits: DesignLimits) -> JointLimits:
+        return JointLimits.unlimited(6)
+
+    def nonlinear_limits(self, limits: DesignLimits) -> tuple[NonlinearLimits, ...]:
+        self._refuse_what_is_for_arms(limits)
+        poses = np.stack([limits.start, limits.end])
+        found: list[NonlinearLimits] = [
+            group
+            for group in (LegLimits(self.model, limits.joints, poses), PostureLimits(self.model, limits, poses))
+            if group.labels
+        ]
+        if np.isfinite(limits.joints.torque).any():
+            forces = TorqueLimits(
+                lambda motion: self.model.inverse_dynamics(*motion),
+                lambda motion, multipliers: pull_back_by_differences(
+                    lambda moved: self.model.inverse_dynamics(*moved), motion, multipliers
+                ),
+                limits.joints.torque,
+                self.model.joint_names,
+                ("N",) * 6,
+                poses,
+            )
+            found.append(forces)
+        return tuple(found)
+
+    def check(self, samples: TrajectorySamples, limits: DesignLimits) -> MotionReport:
+        joints = {name: getattr(limits.joints, name) for name in limits.joints.names()}
+        model = replace(
+            self.model.with_limits(**joints), joint_angle_limit=limits.joint_angle, condition_limit=limits.condition
+        )
+        return check_motion(samples, model)
+
+    def digest(self) -> str:
+        return self.model.digest()
+
+    def _refuse_what_is_for_arms(self, limits: DesignLimits) -> None:
+        if limits.workspace.limits_anything:
+            raise InputError(
+                f"{self.name}: box, floor and self_collision are limits of an arm; a platform is kept by its legs' "
+                "position limits, joint_angle and condition",
+                code="limits-invalid",
+            )
+        if np.isfinite(limits.joints.jerk).any():
+            raise InputError(
+                f"{self.name}: designs do not limit the jerk of legs; leave it out, and check the result's jerk",
+                code="limits-invalid",
+            )
+
+
+class LegLimits(NonlinearLimits):
+    """Lengths, speeds and accelerations of the legs; margins are shares of half the allowed range.
+
+    Parameters
+    ----------
+    poses : (K, 6) that are given, at rest: half of what they leave is kept where that is less than the guard.
+    """
+
+    kind = "leg"
+
+    def __init__(self, model: SixUPRU, limits: JointLimits, poses: Array) -> None:
+        self._model = model
+        symmetric = (("speed", limits.velocity, "m/s"), ("acceleration", limits.acceleration, "m/s²"))
+        bounds = [("length", limits.position_lower, limits.position_upper, "m")]
+        bounds += [(kind, -bound, bound, unit) for kind, bound, unit in symmetric]
+        self._half = np.concatenate([0.5 * (upper - lower) for _, lower, upper, _ in bounds])
+        self._middle = np.concatenate([0.5 * (upper + lower) for _, lower, upper, _ in bounds])
+        self._limited = np.flatnonzero(np.isfinite(self._half))
+        names = [(kind, j, unit) for kind, _, _, unit in bounds for j in range(6)]
+        self._names = [names[i] for i in self._limited] * 2
+        self.labels = tuple(f"{kind} of leg {j + 1} ({model.joint_names[j]})" for kind, j, _ in self._names)
+        still = np.zeros_like(poses)
+        self.guard = np.clip(0.5 * self.margins((poses, still, still)).min(axis=0, initial=1.0), 0.0, _GUARD)
+
+    def margins(self, motion: Motion) -> Array:
+        try:
+            signals = np.hstack(self._model.joint_motion(*motion))
+        except KinematicsError:  # no pose of a robot that works
+            return np.full((len(motion[0]), len(self.labels)), -1.0)
+        share = ((signals - self._middle) / self._half)[:, self._limited]
+        return np.hstack([1.0 - share, 1.0 + share])
+
+    def gradients(self, motion: Motion) -> tuple[Array, Gradients]:
+        return self.margins(motion), self._slopes(motion)
+
+    def _slopes(self, motion: Motion) -> tuple[Array, Array, Array]:
+        """Return the margins' derivatives (N, C, 6) in q, qd and qdd.
+
+        With J the legs' Jacobian in q, d ld/dqd = d ldd/dqdd = J, and d ldd/dqd = 2 d ld/dq.
+        """
+        q, qd, qdd = motion
+        rows = len(q)
+        by_q, by_qd, by_qdd = (np.zeros((rows, 18, 6)) for _ in range(3))
+        for j in range(6):
+            step = _STEP * np.eye(6)[j]
+            above, below = (np.hstack(self._model.joint_motion(q + s * step, qd, qdd)) for s in (1.0, -1.0))
+            by_q[:, :, j] = (above - below) / (2.0 * _STEP)
+        jacobian = by_q[:, :6]
+        by_qd[:, 6:12], by_qd[:, 12:] = jacobian, 2.0 * by_q[:, 6:12]
+        by_qdd[:, 12:] = jacobian
+        scaled = ((slope / self._half[:, None])[:, self._limited] for slope in (by_q, by_qd, by_qdd))
+        of_q, of_qd, of_qdd = (np.concatenate([-slope, slope], axis=1) for slope in scaled)
+        return of_q, of_qd, of_qdd
+
+    def pull_back(self, motion: Motion, multipliers: Array) -> Motion:
+        by_q, by_qd, by_qdd = (np.einsum("kc,kcj->kj", multipliers, s) for s in self._slopes(motion))
+        return by_q, by_qd, by_qdd
+
+    def shortfall(self, column: int, margin: float) -> Shortfall:
+        kind, leg, unit = self._names[column]
+        excess = max(-margin, 0.0) * float(self._half[self._limited][column % self._limited.size])
+        text = f"{self.labels[column]}, {excess:.4g} {unit} more than allowed"
+        return Shortfall(text, excess, {"joint": leg + 1})
+
+
+class PostureLimits(NonlinearLimits):
+    """Angles of the universal joints and conditioning of the Jacobian; margins are shares of the limit.
+
+    Parameters
+    ----------
+    poses : as of ``LegLimits``.
+    """
+
+    kind = "posture"
+
+    def __init__(self, model: SixUPRU, limits: DesignLimits, poses: Array) -> None:
+        self._model = model
+        self._angle, self._condition = limits.joint_angle, limits.condition
+        ends, axes = ("lower", "upper"), ("first", "second")
+        angles = [
+            f"angle of the {end} joint of leg {leg + 1} ({model.joint_names[leg]}) about its {axis} axis"
+            for leg in range(6)
+            for end in ends
+            for axis in axes
+        ]
+        self.labels = tuple(angles if np.isfinite(self._angle) else [])
+        if np.isfinite(self._condition):
+            self.labels += ("condition number of the Jacobian",)
+        still = np.zeros_like(poses)
+        self.guard = np.clip(0.5 * self.margins((poses, still, still)).min(axis=0, initial=1.0), 0.0, _GUARD)
+
+    def margins(self, motion: Motion) -> Array:
+        try:
+            return self._shares_left(motion[0])
+        except KinematicsError:  # no pose of a robot that works
+            return np.full((len(motion[0]), len(self.labels)), -1.0)
+
+    def _shares_left(self, q: Array) -> Array:
+        parts = [np.empty((len(q), 0))]
+        if np.isfinite(self._angle):
+            parts.append(1.0 - np.abs(self._model.joint_angles(q).reshape(len(q), 24)) / self._angle)
+        if np.isfinite(self._condition):
+            parts.append(1.0 - self._model.jacobian_condition(q)[:, None] / self._condition)
+        return np.hstack(parts)
+
+    def gradients(self, motion: Motion) -> tuple[Array, Gradients]:
+        q = motion[0]
+        return self._shares_left(q), (_slopes(self._shares_left, q), None, None)
+
+    def pull_back(self, motion: Motion, multipliers: Array) -> Motion:
+        still = np.zeros_like(motion[0])
+        return np.einsum("kc,kcj->kj", multipliers, _slopes(self._shares_left, motion[0])), still, still.copy()
+
+    def shortfall(self, column: int, margin: float) -> Shortfall:
+        label = self.labels[column]
+        if label.startswith("angle"):
+            excess = max(-margin, 0.0) * self._angle
+            return Shortfall(f"{label}, {excess:.4g} rad more than allowed", excess, {"joint": column // 4 + 1})
+        excess = max(-margin, 0.0) * self._condition
+        return Shortfall(f"{label}, {excess:.4g} above its limit", excess, {})
+
+
+def _slopes(function: Callable[[Array], Array], q: Array) -> Array:
+    """Return the derivatives (N, C, 6) of ``function`` (N, C) in q (N, 6), by differences."""
+    steps = _STEP * np.eye(6)
+    return np.stack([(function(q + step) - function(q - step)) / (2.0 * _STEP) for step in steps], axis=2)
