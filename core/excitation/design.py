@@ -38,7 +38,7 @@ from core.excitation.search import OnProgress, Progress, Search
 from core.excitation.segments import Segments
 from core.excitation.trajectory import Trajectory
 from core.excitation.verification import fine_samples, information, verify
-from core.models import SerialChain
+from core.models import Mechanism
 
 Array = NDArray[np.float64]
 
@@ -156,7 +156,7 @@ class Design:
 
 
 def design(
-    model: SerialChain | ExcitedRobot,
+    model: Mechanism | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     *,
@@ -171,7 +171,7 @@ def design(
 
     Parameters
     ----------
-    model : nominal robot, an arm or whatever ``excited_robot`` describes; whether it has rotor inertias decides
+    model : nominal robot, or one as ``excited_robot`` describes it; whether an arm has rotor inertias decides
         whether the criterion has their columns.
     limits : never violated by what is returned. The model's own limits play no part.
     warm_start : a trajectory to begin with, of any family and duration.
@@ -193,7 +193,7 @@ def design(
 
 
 def _design(
-    model: SerialChain | ExcitedRobot,
+    model: Mechanism | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     warm_start: Trajectory | None,
@@ -369,7 +369,7 @@ def _design_segments(
 
 
 def _search_alone(
-    model: SerialChain | ExcitedRobot,
+    model: Mechanism | ExcitedRobot,
     limits: DesignLimits,
     settings: DesignSettings,
     seconds: float,

@@ -92,7 +92,8 @@ class DesignProblem:
         self.basis = family.basis(t)[:3]
         self.offset = family.offset(t)[:3]
         self.limit_times = np.linspace(0.0, family.duration, 2 * samples + 1)
-        self.linear = LinearLimits.of(family.basis(self.limit_times), family.offset(self.limit_times), limits.joints)
+        bounds = columns.robot.coordinate_limits(limits)
+        self.linear = LinearLimits.of(family.basis(self.limit_times), family.offset(self.limit_times), bounds)
         self.nonlinear = columns.robot.nonlinear_limits(limits)
         seen = columns.seen
         self._blocks = Blocks(np.append(0, np.cumsum(seen.sum(axis=1))), np.nonzero(seen)[1])
