@@ -11,7 +11,7 @@ The reduction works on any stacked regressor with named columns; ``reduce_to_bas
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -51,12 +51,14 @@ class BaseParameters:
     independent : (b,) indices of the columns of W that are kept: those asked for first, the others ascending.
     vanishing : indices of columns that are zero for every motion.
     projection : K (b, p) with ``phi_b = K phi``; ``K[:, independent]`` is the identity.
+    left_out : (d, p) rows of K of base parameters that are taken for zero, see ``without``.
     """
 
     names: tuple[str, ...]
     independent: NDArray[np.intp]
     vanishing: NDArray[np.intp]
     projection: Array
+    left_out: Array = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def count(self) -> int:
@@ -89,11 +91,34 @@ class BaseParameters:
             raise InputError(f"the regressor has {regressor.shape[-1]} columns, expected {len(self.names)}")
         return np.ascontiguousarray(regressor[..., self.independent])
 
+    def without(self, names: Sequence[str]) -> Self:
+        """Return the reduction with some base parameters taken for zero, since data do not tell them.
+
+        Raises
+        ------
+        InputError
+            A name is none of ``base_names``, or none would be left (code ``parameter-not-base``).
+        """
+        unknown = [name for name in names if name not in self.base_names]
+        kept = [i for i, name in enumerate(self.base_names) if name not in names]
+        if unknown or not kept:
+            raise InputError(
+                f"{', '.join(unknown or names)} cannot be left out; base parameters are {', '.join(self.base_names)}, "
+                "and some have to remain",
+                code="parameter-not-base",
+                parameters=list(unknown or names),
+            )
+        gone = np.delete(self.projection, kept, axis=0)
+        left_out = np.vstack([self.left_out.reshape(-1, len(self.names)), gone])
+        return replace(self, independent=self.independent[kept], projection=self.projection[kept], left_out=left_out)
+
     def standard(self, base: ArrayLike, near: ArrayLike) -> Array:
         """Return the standard parameters (p,) closest to ``near`` (p,) with base parameters ``base`` (b,)."""
         prior = np.asarray(near, dtype=np.float64)
-        missing = np.asarray(base, dtype=np.float64) - self.project(prior)
-        return np.asarray(prior + np.linalg.lstsq(self.projection, missing, rcond=None)[0])
+        zeros = self.left_out.reshape(-1, len(self.names))
+        rows = np.vstack([self.projection, zeros])
+        missing = np.concatenate([np.asarray(base, dtype=np.float64), np.zeros(len(zeros))]) - rows @ prior
+        return np.asarray(prior + np.linalg.lstsq(rows, missing, rcond=None)[0])
 
     def to_document(self) -> dict[str, Any]:
         """Return JSON-serialisable data; ``from_document`` gives the same reduction back."""
@@ -103,6 +128,7 @@ class BaseParameters:
             "vanishing": self.vanishing.tolist(),
             "projection": self.projection.tolist(),
             "relations": list(self.relations),
+            "left_out": self.left_out.tolist(),
         }
 
     @classmethod
@@ -112,6 +138,7 @@ class BaseParameters:
             independent=np.array(document["independent"], dtype=np.intp),
             vanishing=np.array(document["vanishing"], dtype=np.intp),
             projection=np.array(document["projection"], dtype=np.float64),
+            left_out=np.array(document.get("left_out", []), dtype=np.float64),
         )
 
 

@@ -31,6 +31,8 @@ from core.validation import ValidationReport, Verdict, judge, validation_report
 Array = NDArray[np.float64]
 _KIND = "identification"
 _VERSION = 1
+_NOT_IDENTIFIABLE = 10.0
+"""Standard deviation, over the size of a parameter, from which on data say nothing about it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +108,20 @@ class Identification:
         return np.divide(deviation, size, out=np.full_like(size, np.inf), where=size > 0.0)
 
     @property
+    def not_identifiable(self) -> dict[str, float]:
+        """Base parameters that these data do not tell, with their standard deviation as a share of their size.
+
+        Their size is what the model's own parameters would make of them without cancelling each other, or else what
+        was estimated; what is not even known to ten times that is noise. Estimate the rest ``without`` them.
+        """
+        deviation = np.sqrt(np.diag(self.covariance_))[: self.base.count]
+        own = np.abs(self.base.projection) @ np.abs(self.model.parameters)
+        size = np.where(own > 0.0, own, np.abs(self.parameters_[: self.base.count]))
+        share = np.divide(deviation, size, out=np.full_like(size, np.inf), where=size > 0.0)
+        rows = zip(self.base.base_names, share.tolist(), strict=True)
+        return {name: value for name, value in rows if value > _NOT_IDENTIFIABLE}
+
+    @property
     def verdict(self) -> Verdict:
         """What to think of this result, in plain words."""
         terms = [{term.name for term in joint.terms} for joint in self.friction.joints]
@@ -122,6 +138,12 @@ class Identification:
         found = []
         if self.conditioning.problem:
             found.append(self.conditioning.problem)
+        if self.not_identifiable:
+            shares = ", ".join(f"{name} ({share:.3g} times its size)" for name, share in self.not_identifiable.items())
+            found.append(
+                f"not identifiable from these data, by the standard deviation: {shares}; leave them out by "
+                f"without (--without {' '.join(self.not_identifiable)}), or excite them"
+            )
         if self.consistent:
             found += _limits_of(self.consistent)
         found += self.provenance["suspicions"]

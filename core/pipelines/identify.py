@@ -49,6 +49,7 @@ def identify(
     cross_validate: bool = False,
     stop_margin: float | Literal["auto"] = "auto",
     preferred: Sequence[str] = (),
+    without: Sequence[str] = (),
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Identification:
@@ -70,6 +71,8 @@ def identify(
     stop_margin : s before its last moving sample from which a training recording is left out; ``auto`` leaves
         out 0.25 s, where a recording comes to rest with a jolt, and says so.
     preferred : names of standard parameters to build base parameters around, which then come first.
+    without : base parameters that are taken for zero: those that the data do not tell, see
+        ``Identification.not_identifiable``.
     random_state : seed of whatever is drawn: the points from which the search for shapes of friction begins.
 
     Raises
@@ -79,13 +82,14 @@ def identify(
     IdentificationError
         The data do not determine the parameters; the detail names which, or which joint stands still.
     InputError
-        A name or a shape is wrong, or the recordings share samples; a preferred parameter cannot be one.
+        A name or a shape is wrong, or the recordings share samples; a preferred parameter cannot be one,
+        or one to do without is none.
     """
     settings = signals or SignalSettings()
-    _check_choices(stop_margin)
+    _check_choices(stop_margin, random_state)
     automatic = friction == AUTO
     initial = friction_model(PLAIN_FRICTION if automatic else friction, model.n_joints)
-    torque_model = TorqueModel(model, reduce_to_base(model, preferred=preferred), initial)
+    torque_model = TorqueModel(model, reduce_to_base(model, preferred=preferred).without(without), initial)
     chosen = make_estimator(estimator) if isinstance(estimator, str) else estimator
     if not train:
         raise InputError("there is no recording to estimate from", code="recordings-missing")
@@ -128,6 +132,7 @@ def identify(
             "rows": found.observations.factors.n_rows,
             "effective_samples": covariance.effective_samples,
             "random_state": random_state,
+            "without": list(without),
             "software": software_versions(),
         },
     )
@@ -189,6 +194,8 @@ def _fitted_friction(
     return shapes.fit(friction, progress=progress)
 
 
-def _check_choices(stop_margin: float | Literal["auto"]) -> None:
+def _check_choices(stop_margin: float | Literal["auto"], random_state: int) -> None:
+    if isinstance(random_state, bool) or not isinstance(random_state, int) or random_state < 0:
+        raise InputError(f"random_state must be a number from 0 on, got {random_state!r}", code="random-state-invalid")
     if stop_margin != "auto" and not (isinstance(stop_margin, int | float) and 0.0 <= stop_margin < np.inf):
         raise InputError(f"stop_margin must be auto or seconds, got {stop_margin!r}", code="stop-margin-invalid")

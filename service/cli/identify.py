@@ -74,6 +74,10 @@ def identify(
             help="Build base parameters around these standard parameters, such as Izz3 mx6, and list them first."
         ),
     ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(help="Take these base parameters for zero, such as those that a result calls not identifiable."),
+    ] = None,
     essential: Annotated[
         bool, typer.Option("--essential", help="Say which parameters the data call for, by F-tests.")
     ] = False,
@@ -116,6 +120,7 @@ def identify(
             cross_validate=_cross_validation(cross_validate),
             stop_margin=_stop_margin(stop_margin),
             preferred=prefer_base or (),
+            without=without or (),
             random_state=seed,
             progress=lambda phase, fraction: progress.update(task, description=phase, completed=fraction),
         )

@@ -155,6 +155,23 @@ def test_json_round_trip_is_exact() -> None:
     assert copy.base_names[0] == "Izz1"
 
 
+def test_base_parameters_that_are_left_out_count_as_zero() -> None:
+    robot = models.catalogue("three_joint")
+    base = reduce_to_base(robot)
+    gone = base.base_names[1:3]
+    rest = base.without(gone).without(base.base_names[:1])
+    assert rest.base_names == base.base_names[3:]
+    states = random_states(robot, 20, 5)
+    wanted = rest.project(robot.parameters)
+    torque = robot.inverse_dynamics(*states, parameters=rest.standard(wanted, robot.parameters))
+    np.testing.assert_allclose(rest.columns(robot.regressor(*states)) @ wanted, torque, atol=1e-9)
+    again = BaseParameters.from_document(rest.to_document())
+    np.testing.assert_array_equal(again.left_out, rest.left_out)
+    for names in (["m99"], base.base_names):
+        with pytest.raises(InputError, match="cannot be left out; base parameters are"):
+            base.without(names)
+
+
 def test_an_unclear_rank_is_refused() -> None:
     rng = np.random.default_rng(0)
     stacked = rng.normal(size=(40, 3))
