@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ LONGEST_PLC_SILENCE = 0.25  # s without a new heartbeat of the PLC
 LAST_BIT = ApproachSpeed(0.01, 0.05)  # m/s, m/s² of the way to the first pose where no approach was asked for
 LONGEST_LAST_BIT = 0.01  # m that it may be
 STOP_TIMEOUT = 1.2  # s for the PLC to bring the legs to rest
+_WORD = 2**32
 _MOVING = (Mode.APPROACHING, Mode.PLAYING, Mode.STOPPING)
 _REFUSALS: dict[int, tuple[str, str]] = {
     Result.NOT_HOLDING: ("it is not ready to move", "program-running"),
@@ -77,7 +79,7 @@ class Playback:
         self._orders = orders
         self._listener = listener
         self._variables = Variables(session)
-        self._beat = 0
+        self._beat = secrets.randbelow(_WORD)  # new to the PLC, whatever it heard last
         self._plc_beat = -1
         self._plc_lived = 0.0  # monotonic time of its last heartbeat that was new, s
         self._version = 0
@@ -238,7 +240,7 @@ class Playback:
         return state, path_time
 
     def _keep_beating(self) -> None:
-        self._beat = (self._beat + 1) % 2**32
+        self._beat = (self._beat + 1) % _WORD
         self._variables.write("nHostBeat", self._beat)
 
     def _stop(self, sequence: int) -> None:
