@@ -211,6 +211,8 @@ def test_what_does_not_fit_is_refused(robot):
         identify(robot.model, [], gains=robot.gains)
     with pytest.raises(InputError, match="6 positive numbers"):
         identify(robot.model, [recording], gains=[1.0, 2.0])
+    with pytest.raises(InputError, match="random_state must be a number from 0 on, got -1"):
+        identify(robot.model, [recording], gains=robot.gains, random_state=-1)
     with pytest.raises(InputError, match="gains must be numbers"):
         identify(robot.model, [recording], gains="guess")
     with pytest.raises(IdentificationError, match="target torque or target current is missing"):
