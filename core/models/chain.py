@@ -16,7 +16,7 @@ from core.models.arguments import shaped, state_arrays
 from core.models.frames import inertial_from_com, moved_inertial
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
-from core.models.mechanism import Posture
+from core.models.mechanism import MovedBody, Posture
 from core.models.robot_value import RobotValue
 
 Array = NDArray[np.float64]
@@ -153,6 +153,18 @@ class SerialChain(RobotValue):
     def _with_body(self, mass: float, com: Array, inertia: Array) -> Self:
         inertial = self.inertial_parameters.copy()
         inertial[-1] += moved_inertial(self.tool, inertial_from_com(mass, com, inertia))
+        return replace(self, inertial_parameters=inertial)
+
+    @property
+    def moved_body(self) -> MovedBody:
+        """The parameters of the last link, in the last joint frame."""
+        last = 10 * (self.n_joints - 1)
+        return MovedBody(tuple(range(last, last + 10)), "last joint frame")
+
+    def carrying(self, body: ArrayLike) -> Self:
+        """Return the same chain with a body (10,), see ``moved_body``, as part of its last link."""
+        inertial = self.inertial_parameters.copy()
+        inertial[-1] += shaped(body, "body", (10,))
         return replace(self, inertial_parameters=inertial)
 
     def with_rotor_inertia(self, rotor_inertia: ArrayLike | None) -> Self:

@@ -31,6 +31,21 @@ class Posture:
     unit: str
 
 
+@dataclass(frozen=True)
+class MovedBody:
+    """How a body fixed to what a robot moves shows among the standard parameters.
+
+    Attributes
+    ----------
+    columns : (10,) indices of the parameters that its m mx my mz Ixx Ixy Iyy Ixz Iyz Izz add to; first moments and
+        inertia about the origin of ``frame``, kg, kg·m, kg·m².
+    frame : what people call that frame.
+    """
+
+    columns: tuple[int, ...]
+    frame: str
+
+
 class Mechanism(Protocol):
     """A robot of n actuated joints, as an immutable value.
 
@@ -128,6 +143,15 @@ class Mechanism(Protocol):
 
     def with_payload(self, mass: float, com: ArrayLike, inertia: ArrayLike | None = None) -> Self:
         """Return the same robot with a body fixed to what it moves."""
+        ...
+
+    @property
+    def moved_body(self) -> MovedBody:
+        """Which standard parameters a payload adds to."""
+        ...
+
+    def carrying(self, body: ArrayLike) -> Self:
+        """Return the same robot with a body (10,) as of ``moved_body``; none need have such parameters."""
         ...
 
     def with_drive_gains(self, drive_gains: ArrayLike | None) -> Self:

@@ -17,11 +17,12 @@ from core.errors import InputError, KinematicsError, ModelError
 from core.models import upru_geometry as geometry
 from core.models.arguments import shaped, state_arrays
 from core.models.chain import STANDARD_GRAVITY
+from core.models.frames import com_from_inertial
 from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
-from core.models.mechanism import Posture
+from core.models.mechanism import MovedBody, Posture
 from core.models.robot_value import RobotValue
-from core.models.upru_parameters import BASE_COLUMNS, PARAMETER_NAMES, base_projection, loaded_parameters
+from core.models.upru_parameters import BASE_COLUMNS, BODY_COLUMNS, PARAMETER_NAMES, base_projection, loaded_parameters
 
 Array = NDArray[np.float64]
 
@@ -164,6 +165,16 @@ class SixUPRU(RobotValue):
 
     def _with_body(self, mass: float, com: Array, inertia: Array) -> Self:
         return replace(self, parameters=loaded_parameters(self.parameters, mass, com, inertia))
+
+    @property
+    def moved_body(self) -> MovedBody:
+        """The mass, first moments and inertia of the platform, in {p}."""
+        return MovedBody(BODY_COLUMNS, "platform frame")
+
+    def carrying(self, body: ArrayLike) -> Self:
+        """Return the same robot with a body (10,), see ``moved_body``, as part of its platform."""
+        mass, com, inertia = com_from_inertial(shaped(body, "body", (10,)))
+        return self._with_body(mass, com, inertia)
 
     # --- kinematics -----------------------------------------------------------------------------------
 

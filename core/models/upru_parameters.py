@@ -32,6 +32,11 @@ joint centre, for L4 from the lower one. mp, rc, Ic: mass, centre and inertia ab
 BASE_COLUMNS = (0, 2, 3, 4, 5, 9, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21, 22)
 """Indices (17,) of the parameters that base parameters are built around, in the source's order."""
 
+BODY_COLUMNS = (13, 14, 15, 16, 17, 18, 20, 19, 21, 22)
+"""Indices (10,) of the parameters that m mx my mz Ixx Ixy Iyy Ixz Iyz Izz of a body on the platform add to.
+
+Inertia about the origin counts as if about the centre: what the last six parameters add is a part of it."""
+
 
 def leg_parameters(mass: ArrayLike, com: ArrayLike, axial: ArrayLike, transverse: ArrayLike) -> Array:
     """Return the first 13 parameters.

@@ -1,10 +1,10 @@
-"""The payload of a known arm: mass, centre of mass and inertia of what it carries.
+"""The payload of a known robot: mass, centre of mass and inertia of what it carries.
 
-What the arm alone leaves unexplained in a loaded run is the torque of a body that moves with the last link,
-linear in that body's ten inertial parameters (Khalil, Gautier and Lemoine 2007). They are estimated together
-with the arm's own linear parameters: from runs with and without the payload, best of one motion, since what
-the model gets wrong in both then cancels; or from loaded runs alone, with an identified arm as the prior. A
-loaded run also tells how the friction of joints that carried nothing before grows with the load, which is
+What the arm alone leaves unexplained in a loaded run is the torque of a body that moves with the last link (of a
+parallel robot: with its platform), linear in that body's ten inertial parameters (Khalil, Gautier and Lemoine 2007).
+They are estimated together with the arm's own linear parameters: from runs with and without the payload, best of one
+motion, since what the model gets wrong in both then cancels; or from loaded runs alone, with an identified arm as the
+prior. A loaded run also tells how the friction of joints that carried nothing before grows with the load, which is
 evaluated with the payload in place.
 """
 
@@ -21,7 +21,7 @@ from core.dynamics.base_parameters import BaseParameters, random_states, reduce_
 from core.dynamics.physical_consistency import inconsistent_links
 from core.errors import IdentificationError, InputError
 from core.estimators import Block, Observations, PriorLeastSquares, WeightedLeastSquares, coloured_covariance
-from core.models import SerialChain, serial_chain
+from core.models import Mechanism
 from core.models.chain import INERTIAL_NAMES
 from core.pipelines.identification import Identification
 from core.pipelines.training import prepared
@@ -46,25 +46,28 @@ to the mass times so many m squared: standard deviations beyond these say nothin
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """A body carried by the last link of a chain.
+    """A body carried by a robot.
 
     Attributes
     ----------
-    parameters : (10,) m mx my mz Ixx Ixy Iyy Ixz Iyz Izz in the last joint frame, about its origin; kg, kg·m,
-        kg·m². Those that no motion shows are zero.
+    frame : the last joint's of a chain, or the platform's: what the following are given in.
+    parameters : (10,) m mx my mz Ixx Ixy Iyy Ixz Iyz Izz about the origin of the frame; kg, kg·m, kg·m². Those that
+        no motion shows are zero.
     covariance : (10, 10), of the residual, which is coloured, and of the arm's parameters.
     identified : names of the parameters that the runs determine.
     relations : what a parameter stands for where it cannot be told apart from others, by name.
-    rms_without, rms_with : (n,) residual of the loaded runs without and with the payload, N·m.
+    rms_without, rms_with : (n,) residual of the loaded runs without and with the payload, N·m (N); None where there
+        were no runs, but two results.
     covariance_kind : how the covariance was found.
     """
 
+    frame: str
     parameters: Array
     covariance: Array
     identified: tuple[str, ...]
     relations: dict[str, str]
-    rms_without: Array
-    rms_with: Array
+    rms_without: Array | None
+    rms_with: Array | None
     covariance_kind: str
 
     @property
@@ -79,7 +82,7 @@ class Payload:
 
     @property
     def centre(self) -> Array:
-        """Centre of mass (3,) in the last joint frame, m."""
+        """Centre of mass (3,) in the frame, m."""
         return np.asarray(self.parameters[1:4] / self.mass)
 
     @property
@@ -90,7 +93,7 @@ class Payload:
 
     @property
     def inertia(self) -> Array:
-        """Inertia (3, 3) about the centre of mass, axes of the last joint frame, kg·m²."""
+        """Inertia (3, 3) about the centre of mass, axes of the frame, kg·m²."""
         xx, xy, yy, xz, yz, zz = self.parameters[4:]
         about_origin = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         c = self.centre
@@ -112,16 +115,11 @@ class Payload:
             found.append("no body has exactly these parameters; trust those that are identified only")
         return tuple(found)
 
-    def carried_by(self, chain: SerialChain) -> SerialChain:
-        """Return the chain with the payload as part of its last link."""
-        parameters = chain.inertial_parameters.copy()
-        parameters[-1] += self.parameters
-        return replace(chain, inertial_parameters=parameters)
-
     def to_document(self) -> dict[str, Any]:
         """Return JSON-serialisable data."""
         known = bool(self.mass > 0.0)
         return {
+            "frame": self.frame,
             "mass": self.mass,
             "mass_std": float(self.std[0]),
             "centre": self.centre.tolist() if known else None,
@@ -134,18 +132,18 @@ class Payload:
             "covariance_kind": self.covariance_kind,
             "identified": list(self.identified),
             "relations": self.relations,
-            "rms_without": self.rms_without.tolist(),
-            "rms_with": self.rms_with.tolist(),
+            "rms_without": None if self.rms_without is None else self.rms_without.tolist(),
+            "rms_with": None if self.rms_with is None else self.rms_with.tolist(),
             "warnings": list(self.warnings),
         }
 
 
 def identify_payload(arm: Identification, loaded: Sequence[Recording], unloaded: Sequence[Recording] = ()) -> Payload:
-    """Estimate what an identified arm carries.
+    """Estimate what an identified robot carries.
 
     Parameters
     ----------
-    arm : identified without the payload, in N·m; with load-dependent friction, if it has any.
+    arm : the robot, identified without the payload, in N·m (N); with load-dependent friction, if it has any.
     loaded : runs with the payload.
     unloaded : runs without it, best of the same motion. With them the arm is estimated once more, beside the
         payload; without them the arm's parameters and their covariance are the prior.
@@ -173,7 +171,7 @@ def identify_payload(arm: Identification, loaded: Sequence[Recording], unloaded:
                 code="joint-count-differs",
             )
     runs = PayloadRuns(arm, loaded, unloaded)
-    visible, names = runs.visible, runs.names
+    visible = runs.visible
     bare = bool(unloaded)
     known = len(arm.names)
     inflation = np.ones(arm.model.n_joints)
@@ -192,22 +190,46 @@ def identify_payload(arm: Identification, loaded: Sequence[Recording], unloaded:
     matrix = coloured.matrix if bare else coloured.matrix + prior.prior_part_
     matrix = matrix[known:, known:]
     found = coef[known:]
+    return payload_of(
+        arm.model,
+        visible,
+        found,
+        matrix,
+        coloured.kind,
+        rms_without=_rms([run.residual(np.append(arm.parameters_, 0.0 * found)) for run in runs.loaded]),
+        rms_with=_rms([run.residual(coef) for run in runs.loaded]),
+    )
+
+
+def payload_of(
+    model: Mechanism,
+    visible: BaseParameters,
+    values: Array,
+    covariance: Array,
+    covariance_kind: str,
+    *,
+    rms_without: Array | None = None,
+    rms_with: Array | None = None,
+) -> Payload:
+    """Return the payload that has the visible parameters (k,) ``values`` with their covariance (k, k)."""
     full = np.zeros(10)
-    full[visible.independent] = found
+    full[visible.independent] = values
     full_covariance = np.zeros((10, 10))
-    full_covariance[np.ix_(visible.independent, visible.independent)] = matrix
+    full_covariance[np.ix_(visible.independent, visible.independent)] = covariance
+    names = visible.base_names
     relations = zip(names, visible.relations, visible.projection, visible.independent, strict=True)
     mixed = {
         name: text for name, text, row, own in relations if np.abs(np.delete(row, own)).max(initial=0.0) > _SEPARATE
     }
     return Payload(
+        frame=model.moved_body.frame,
         parameters=full,
         covariance=full_covariance,
         identified=tuple(n for n in _identified(full, np.sqrt(np.diag(full_covariance)), names) if n not in mixed),
         relations=mixed,
-        rms_without=_rms([run.residual(np.append(arm.parameters_, 0.0 * found)) for run in runs.loaded]),
-        rms_with=_rms([run.residual(coef) for run in runs.loaded]),
-        covariance_kind=coloured.kind,
+        rms_without=rms_without,
+        rms_with=rms_with,
+        covariance_kind=covariance_kind,
     )
 
 
@@ -216,15 +238,15 @@ class PayloadRuns:
 
     Attributes
     ----------
-    visible : what any motion can show of a body on the last link.
+    visible : what any motion can show of a body that the robot carries.
     names : (k,) of those parameters.
     loaded : the runs with the payload.
     """
 
     def __init__(self, arm: Identification, loaded: Sequence[Recording], unloaded: Sequence[Recording]) -> None:
         self._arm = arm
-        self.visible = _visible_parameters(serial_chain(arm.model, "a payload by its visible parameters"))
-        self.names = tuple(INERTIAL_NAMES[i] for i in self.visible.independent)
+        self.visible = visible_parameters(arm.model)
+        self.names = self.visible.base_names
         self.loaded = [_LoadedRun(arm, segment, self.visible) for r in loaded for segment in _segments(arm, r)]
         self._unloaded = [segment for r in unloaded for segment in _segments(arm, r)]
 
@@ -252,7 +274,8 @@ class _LoadedRun:
         self._arm = arm
         self._segment = segment
         motion = segment.motion
-        self._raw = _last_link(arm.model.regressor(motion.q, motion.qd, motion.qdd), visible)
+        regressor = arm.model.regressor(*arm.model.from_joints(motion.q, motion.qd, motion.qdd))
+        self._raw = visible.columns(regressor[..., arm.model.moved_body.columns])
         self._payload = self._filtered(self._raw)
 
     def observations(self, parameters: Array) -> Iterator[tuple[Array, Array]]:
@@ -281,16 +304,10 @@ def _segments(arm: Identification, recording: Recording) -> Sequence[Segment]:
     return prepared(recording, arm.model, arm.effort, arm.signals).segments
 
 
-def _last_link(regressor: Array, visible: BaseParameters) -> Array:
-    links = 10 * regressor.shape[1]
-    return visible.columns(regressor[..., links - 10 : links])
-
-
-def _visible_parameters(chain: SerialChain) -> BaseParameters:
-    """Return what any motion can show of a body on the last link."""
-    regressor = chain.regressor(*random_states(chain, 60, seed=0))
-    links = 10 * chain.n_joints
-    stacked = regressor[..., links - 10 : links].reshape(-1, 10)
+def visible_parameters(model: Mechanism) -> BaseParameters:
+    """Return what any motion can show of a body that a robot carries."""
+    regressor = model.regressor(*random_states(model, 60, seed=0))
+    stacked = regressor[..., model.moved_body.columns].reshape(-1, 10)
     return reduce_columns(stacked, INERTIAL_NAMES, preferred=(INERTIAL_NAMES[:1], INERTIAL_NAMES[1:4]))
 
 

@@ -1,4 +1,4 @@
-"""``dynid payload``: what a known arm carries, from recorded files."""
+"""``dynid payload``: what a known robot carries, from recorded files or from two results."""
 
 from __future__ import annotations
 
@@ -17,16 +17,24 @@ if TYPE_CHECKING:
 
 FRICTION = "arctan+load+hysteresis"
 """A payload changes friction as well: without load dependence its mass comes out wrong by a per cent or so."""
+SENSOR_FRICTION = "offset"
+"""What a parallel robot's force sensors carry has no friction, but a tare."""
 
 
 def payload(
-    loaded: Annotated[list[str], typer.Option(help="FILE or FILE:first-last with the payload, one or more.")],
+    loaded: Annotated[
+        list[str] | None, typer.Option(help="FILE or FILE:first-last with the payload, one or more.")
+    ] = None,
     unloaded: Annotated[
         list[str] | None,
         typer.Option(help="FILE or FILE:first-last without it, best of the same motion; needs --model."),
     ] = None,
     arm: Annotated[
-        Path | None, typer.Option(help="Result file of 'dynid identify' on the arm alone, in place of --unloaded.")
+        Path | None, typer.Option(help="Result file of 'dynid identify' on the robot alone, in place of --unloaded.")
+    ] = None,
+    after: Annotated[
+        Path | None,
+        typer.Option(help="Result file of 'dynid identify' with the payload, in place of --loaded; needs --arm."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Robot model: a URDF or TOML file, or a catalogue name.")] = None,
     format: Annotated[str, typer.Option(help="Format of the files, as of 'dynid identify'.")] = "mcap",
@@ -36,7 +44,10 @@ def payload(
     rotor_inertia: Annotated[bool, typer.Option("--rotor-inertia", help="Identify rotor inertias too.")] = False,
     friction: Annotated[
         list[str] | None,
-        typer.Option(help="Friction of the arm, as of 'dynid identify'; by default arctan+load+hysteresis."),
+        typer.Option(
+            help="Friction of the arm, as of 'dynid identify'; by default arctan+load+hysteresis, "
+            "of a parallel robot's force sensors offset."
+        ),
     ] = None,
     columns: Annotated[Path | None, typer.Option(help="Column map of csv files, as of 'dynid identify'.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
@@ -44,51 +55,58 @@ def payload(
     """Estimate mass, centre of mass and inertia of a payload, with their uncertainty."""
     from rich.console import Console
 
-    from core.models import resolve, serial_chain
+    from core.models import SerialChain, resolve
     from core.pipelines.identify import identify
     from core.pipelines.payload import identify_payload
+    from core.pipelines.payload_change import payload_from_change
 
     check_writable(json_file)
     if (arm is None) == (not unloaded):
         raise InputError("give either --unloaded recordings and --model, or --arm with an identification")
+    if (after is None) == (not loaded) or (after is not None and arm is None):
+        raise InputError("give either --loaded recordings, or --arm and --after with two identifications")
     console = Console()
-    carrying = read_recordings(loaded, format, columns)
+    carrying = read_recordings(loaded or [], format, columns)
     bare: list[Recording] = []
     if arm is not None:
-        identified = _read_arm(arm)
+        identified = _read_result("--arm", arm)
     else:
         if model is None:
-            raise InputError("--unloaded needs --model, to identify the arm")
-        chain = serial_chain(resolve(model, rotor_inertia=rotor_inertia), "identification")
+            raise InputError("--unloaded needs --model, to identify the robot")
+        robot = resolve(model, rotor_inertia=rotor_inertia)
+        usual = FRICTION if isinstance(robot, SerialChain) else SENSOR_FRICTION
         bare = read_recordings(unloaded or [], format, columns)
-        with console.status("identifying the arm"):
+        with console.status("identifying the robot"):
             identified = identify(
-                chain, bare, gains=parse_gains(gains, chain.n_joints), friction=parse_friction(friction or [FRICTION])
+                robot, bare, gains=parse_gains(gains, robot.n_joints), friction=parse_friction(friction or [usual])
             )
     with console.status("identifying the payload"):
-        found = identify_payload(identified, carrying, bare)
+        if after is not None:
+            found = payload_from_change(identified, _read_result("--after", after))
+        else:
+            found = identify_payload(identified, carrying, bare)
     _print(console, found.to_document())
     if json_file is not None:
         write_json(json_file, found.to_document())
         console.print(f"written to {json_file}")
 
 
-def _read_arm(path: Path) -> Identification:
+def _read_result(option: str, path: Path) -> Identification:
     from core.pipelines.identification import Identification
 
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"--arm: {path} is no readable result: {error}") from error
+        raise InputError(f"{option}: {path} is no readable result: {error}") from error
     if not isinstance(document, dict):
-        raise InputError(f"--arm: {path} is no result of 'dynid identify'")
+        raise InputError(f"{option}: {path} is no result of 'dynid identify'")
     return Identification.from_document(document)
 
 
 def _print(console: Any, document: dict[str, Any]) -> None:
     from rich.table import Table
 
-    table = Table(title="payload, in the last joint frame")
+    table = Table(title=f"payload, in the {document['frame']}")
     for heading in ("parameter", "value", "standard deviation", "identified"):
         table.add_column(heading, justify="left" if heading == "parameter" else "right")
     table.add_row(r"mass \[kg]", f"{document['mass']:.4f}", f"{document['mass_std']:.4f}", _yes("m", document))

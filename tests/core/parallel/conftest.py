@@ -236,6 +236,11 @@ def reference(request: pytest.FixtureRequest) -> Reference:
 
 
 @pytest.fixture(scope="session")
+def fourier() -> Reference:
+    return _reference("A_fourier")
+
+
+@pytest.fixture(scope="session")
 def upru() -> SixUPRU:
     return _reference("A_fourier").robot
 

@@ -54,7 +54,7 @@ def test_paired_runs_tell_the_payload(robot, pair):
     assert {"m", "mx", "my", "mz"} <= set(payload.identified)
     assert payload.relations == {}
     centre = GRIPPED[1:4] / GRIPPED[0]
-    assert payload.carried_by(robot.model).inertial_parameters[-1] == pytest.approx(
+    assert robot.model.carrying(payload.parameters).inertial_parameters[-1] == pytest.approx(
         robot.model.inertial_parameters[-1] + payload.parameters
     )
     moved = payload.inertia + payload.mass * (payload.centre @ payload.centre * np.eye(3))
