@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -152,11 +151,8 @@ class LegLimits(NonlinearLimits):
         share = ((signals - self._middle) / self._half)[:, self._limited]
         return np.hstack([1.0 - share, 1.0 + share])
 
-    def gradients(self, motion: Motion) -> tuple[Array, Gradients]:
-        return self.margins(motion), self._slopes(motion)
-
-    def _slopes(self, motion: Motion) -> tuple[Array, Array, Array]:
-        """Return the margins' derivatives (N, C, 6) in q, qd and qdd.
+    def gradients(self, motion: Motion) -> tuple[Array, Array, Array]:
+        """Return the gradients of all margins, each (N, C, 6).
 
         With J the legs' Jacobian in q, d ld/dqd = d ldd/dqdd = J, and d ldd/dqd = 2 d ld/dq.
         """
@@ -175,11 +171,11 @@ class LegLimits(NonlinearLimits):
         return of_q, of_qd, of_qdd
 
     def pull_back(self, motion: Motion, multipliers: Array) -> Motion:
-        by_q, by_qd, by_qdd = (np.einsum("kc,kcj->kj", multipliers, s) for s in self._slopes(motion))
+        by_q, by_qd, by_qdd = (np.einsum("kc,kcj->kj", multipliers, s) for s in self.gradients(motion))
         return by_q, by_qd, by_qdd
 
     def shortfall(self, column: int, margin: float) -> Shortfall:
-        kind, leg, unit = self._names[column]
+        _, leg, unit = self._names[column]
         excess = max(-margin, 0.0) * float(self._half[self._limited][column % self._limited.size])
         text = f"{self.labels[column]}, {excess:.4g} {unit} more than allowed"
         return Shortfall(text, excess, {"joint": leg + 1})
@@ -225,13 +221,23 @@ class PostureLimits(NonlinearLimits):
             parts.append(1.0 - self._model.jacobian_condition(q)[:, None] / self._condition)
         return np.hstack(parts)
 
-    def gradients(self, motion: Motion) -> tuple[Array, Gradients]:
-        q = motion[0]
-        return self._shares_left(q), (_slopes(self._shares_left, q), None, None)
+    def gradients(self, motion: Motion) -> Gradients:
+        return self._slopes(motion[0]), None, None
 
     def pull_back(self, motion: Motion, multipliers: Array) -> Motion:
         still = np.zeros_like(motion[0])
-        return np.einsum("kc,kcj->kj", multipliers, _slopes(self._shares_left, motion[0])), still, still.copy()
+        return np.einsum("kc,kcj->kj", multipliers, self._slopes(motion[0])), still, still.copy()
+
+    def _slopes(self, q: Array) -> Array:
+        """Return the margins' derivatives (N, C, 6) in q."""
+        angles, conditions = self._model.posture_slopes(q)
+        parts = [np.empty((len(q), 0, 6))]
+        if np.isfinite(self._angle):
+            sign = np.sign(self._model.joint_angles(q)).reshape(len(q), 24, 1)
+            parts.append(-sign * angles.reshape(len(q), 24, 6) / self._angle)
+        if np.isfinite(self._condition):
+            parts.append(-conditions[:, None] / self._condition)
+        return np.concatenate(parts, axis=1)
 
     def shortfall(self, column: int, margin: float) -> Shortfall:
         label = self.labels[column]
@@ -240,9 +246,3 @@ class PostureLimits(NonlinearLimits):
             return Shortfall(f"{label}, {excess:.4g} rad more than allowed", excess, {"joint": column // 4 + 1})
         excess = max(-margin, 0.0) * self._condition
         return Shortfall(f"{label}, {excess:.4g} above its limit", excess, {})
-
-
-def _slopes(function: Callable[[Array], Array], q: Array) -> Array:
-    """Return the derivatives (N, C, 6) of ``function`` (N, C) in q (N, 6), by differences."""
-    steps = _STEP * np.eye(6)
-    return np.stack([(function(q + step) - function(q - step)) / (2.0 * _STEP) for step in steps], axis=2)

@@ -83,11 +83,14 @@ def descend(referee: Search, x: Array, plan: Sequence[Stage]) -> Array:
 
 def _line_search(problem: DesignProblem, here: Point, step: Array, slope: float, smoothing: Smoothing) -> Point | None:
     direction = step.reshape(here.x.shape)
-    length = min(1.0, _TO_THE_LIMIT * problem.linear.largest_step(here.x, direction))
+    length = first = min(1.0, _TO_THE_LIMIT * problem.linear.largest_step(here.x, direction))
     for _ in range(_HALVINGS):
-        there = problem.point(here.x + length * direction, smoothing)
-        if there.merit <= here.merit + _ARMIJO * length * slope:
-            return there
+        x = here.x + length * direction
+        most = here.merit + _ARMIJO * length * slope
+        if length == first or problem.merit(x, smoothing) <= most:  # the first is good enough as a rule
+            there = problem.point(x, smoothing)
+            if there.merit <= most:
+                return there
         length *= 0.5
     return None
 

@@ -104,6 +104,11 @@ class LinearLimits:
             hessian[:, first, second] = hessian[:, second, first] = curvature.T @ self._products
         return value, reached.T @ self.rows, hessian
 
+    def barrier_value(self, x: Array) -> float:
+        """Return -sum log slack; infinite outside the limits."""
+        reached = self.rows @ x.T
+        return barrier_terms(reached, self.offset, self.lower, self.upper, np.empty_like(reached))
+
     def largest_step(self, x: Array, direction: Array) -> float:
         """Return how far one can go from x along a direction before a limit is met; infinite if never."""
         return largest_step(self.rows @ x.T, self.rows @ direction.T, self.offset, self.lower, self.upper)

@@ -58,8 +58,8 @@ class NonlinearLimits(ABC):
     def pull_back(self, motion: Motion, multipliers: Array) -> Motion:
         """Return the derivatives of ``sum multipliers * margins`` in q, qd, qdd, each (N, n)."""
 
-    def gradients(self, motion: Motion) -> tuple[Array, Gradients] | None:
-        """Return margins and all their gradients, from which an optimiser takes the curvature of a barrier.
+    def gradients(self, motion: Motion) -> Gradients | None:
+        """Return the gradients of all margins, from which an optimiser takes the curvature of a barrier.
 
         None where they cost too much: then it learns that curvature along with the criterion's.
         """
@@ -94,9 +94,8 @@ class WorkspaceLimits(NonlinearLimits):
         still = np.zeros_like(motion[0])
         return np.einsum("kc,kcj->kj", multipliers, slope), still, still
 
-    def gradients(self, motion: Motion) -> tuple[Array, Gradients]:
-        margins, slope = self._check.clearances_and_gradients(motion[0])
-        return margins, (slope, None, None)
+    def gradients(self, motion: Motion) -> Gradients:
+        return self._check.clearances_and_gradients(motion[0])[1], None, None
 
     def shortfall(self, column: int, margin: float) -> Shortfall:
         missing, label = max(-margin, 0.0), self.labels[column]

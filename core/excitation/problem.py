@@ -162,25 +162,47 @@ class DesignProblem:
         if not np.isfinite(merit):
             return outside
         motion = self.motion(x)
+        rooms = self._rooms(motion)
+        if rooms is None:
+            return outside
         mu = smoothing.barrier
         hessian = np.zeros((*self.shape, *self.shape))
         for j, block in enumerate(blocks):
             hessian[j, :, j, :] = block
         learned: list[Motion] = []
-        for limit in self.nonlinear:
-            known = limit.gradients(motion)
-            room = (limit.margins(motion) if known is None else known[0]) - limit.guard
-            if np.any(room <= 0.0):
-                return outside
+        for limit, room in zip(self.nonlinear, rooms, strict=True):
             merit -= float(np.log(room).sum())
+            known = limit.gradients(motion)
             if known is None:
                 learned.append(limit.pull_back(motion, -mu / room))
             else:
-                self._add_barrier(known[1], room, gradient, hessian)
+                self._add_barrier(known, room, gradient, hessian)
         value, bars = self._criterion(motion, smoothing)
         slope = sum((self.to_coefficients(own) for own in learned), self.to_coefficients(bars))
         total = slope + mu * gradient
         return Point(x, value + mu * merit, slope.ravel(), total.ravel(), mu * hessian.reshape(size, size))
+
+    def merit(self, x: Array, smoothing: Smoothing) -> float:
+        """Return the merit of ``point`` alone, without the derivatives that make up most of its cost."""
+        merit = self.linear.barrier_value(x)
+        if not np.isfinite(merit):
+            return np.inf
+        motion = self.motion(x)
+        rooms = self._rooms(motion)
+        if rooms is None:
+            return np.inf
+        merit -= sum(float(np.log(room).sum()) for room in rooms)
+        information = self._gram(self._observation(motion, smoothing.sign_width))
+        return self.criterion.smooth(information, smoothing.sharpness)[0] + smoothing.barrier * merit
+
+    def _rooms(self, motion: Motion) -> list[Array] | None:
+        """Return what the nonlinear limits leave beyond their guards; None outside."""
+        rooms = []
+        for limit in self.nonlinear:
+            rooms.append(limit.margins(motion) - limit.guard)
+            if np.any(rooms[-1] <= 0.0):
+                return None
+        return rooms
 
     def _add_barrier(self, slopes: Gradients, room: Array, gradient: Array, hessian: Array) -> None:
         """Add the gradient of ``-sum log room`` and its Gauss-Newton Hessian ``sum (B g)(B g)^T`` in x.

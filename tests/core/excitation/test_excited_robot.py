@@ -19,7 +19,7 @@ from core.excitation.families import family
 from core.excitation.feasibility import InfeasibleError
 from core.excitation.limits import DesignLimits
 from core.excitation.motion_check import Clearance, LimitMargin, MotionReport
-from core.excitation.nonlinear_limits import NonlinearLimits, Shortfall
+from core.excitation.nonlinear_limits import Gradients, NonlinearLimits, Shortfall
 from core.excitation.problem import DesignProblem, Smoothing
 from core.excitation.trajectory import Motion
 from core.models import JointLimits, SerialChain, catalogue
@@ -68,13 +68,13 @@ class JointSpeeds(NonlinearLimits):
     def pull_back(self, motion: Motion, multipliers: Array) -> Motion:
         return pull_back_by_differences(self.margins, motion, multipliers)
 
-    def gradients(self, motion: Motion) -> tuple[Array, tuple[Array | None, Array | None, Array | None]] | None:
+    def gradients(self, motion: Motion) -> Gradients | None:
         if not self._with_gradients:
             return None
         margins = self.margins(motion)
         rows = [self.pull_back(motion, np.eye(4)[column] + 0.0 * margins) for column in range(4)]
         by_q, by_qd, _ = (np.stack([row[order] for row in rows], axis=1) for order in range(3))
-        return margins, (by_q, by_qd, None)
+        return by_q, by_qd, None
 
     def shortfall(self, column: int, margin: float) -> Shortfall:
         text = f"speed of the {self.labels[column]}, {-margin:.3g} rad/s too much"
@@ -109,6 +109,9 @@ class ByTheTool:
 
     def pull_back(self, motion: Motion, weights: Array) -> Motion:
         return pull_back_by_differences(self.base_regressor, motion, weights)
+
+    def coordinate_limits(self, limits: DesignLimits) -> JointLimits:
+        return limits.joints
 
     def nonlinear_limits(self, limits: DesignLimits) -> tuple[NonlinearLimits, ...]:
         return (self._speeds,)
