@@ -43,11 +43,16 @@ def test_a_designed_trajectory_is_stored_and_playable(bench: Callable[..., Any])
             better = await b.follow((await b.engine.submit("excite", again)).id, seconds=120.0)
             assert better.result["value"] <= result["value"] * 1.0001  # verified on its own grid again
 
-            impossible = {**REQUEST, "limits": {**limits, "floor": 0.5}}
+            each = [*["arctan"] * 5, "coulomb_viscous"]
+            impossible = {**REQUEST, "limits": {**limits, "floor": 0.5}, "friction": each}
             failed = await b.follow((await b.engine.submit("excite", impossible)).id, seconds=120.0)
             assert failed.state == "failed"
             assert failed.error.code == "excitation-infeasible"
             assert failed.error.context["excess"] > 0.0
+
+            remembering = {**REQUEST, "limits": limits, "friction": "arctan+hysteresis"}
+            refused = await b.follow((await b.engine.submit("excite", remembering)).id, seconds=120.0)
+            assert (refused.state, refused.error.code) == ("failed", "friction-invalid")
 
     asyncio.run(scenario())
 
