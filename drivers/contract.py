@@ -91,6 +91,7 @@ class Capabilities:
     n_joints: int
     max_rate_hz: float
     motion: bool
+    feedforward: bool = False  # it is a `FeedforwardDriver`
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,28 @@ class RobotDriver(Protocol):
         DriverError
             It refuses, in its own words, or is stopped by what cannot be released from here (``fault-persists``).
         """
+        ...
+
+
+class FeedforwardDriver(RobotDriver, Protocol):
+    """A robot whose controller adds a table of currents to its own, for one trajectory."""
+
+    def load_feedforward(self, trajectory: Path, table: Path) -> int:
+        """Have ``table`` added whenever exactly this ``trajectory`` is played; returns the table's version.
+
+        Both are files, see `drivers.trajectory`. Nothing moves.
+
+        Raises
+        ------
+        InputError
+            One of the files is not what it should be, or too long for the controller.
+        DriverError
+            The controller does not take it, or what it holds afterwards is something else.
+        """
+        ...
+
+    def clear_feedforward(self) -> None:
+        """Have nothing added any more; raises `DriverError`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""A trajectory file as drivers play it: poses and speeds on a uniform grid, evaluated at any time."""
+"""Files that drivers are given: a trajectory on a uniform grid, and currents to add along it."""
 
 from __future__ import annotations
 
@@ -78,3 +78,33 @@ class PlayableTrajectory:
         step = q1 - q0
         pose: Array = q0 + u * (m0 + u * ((3.0 * step - 2.0 * m0 - m1) + u * (m0 + m1 - 2.0 * step)))
         return pose
+
+
+@dataclass(frozen=True)
+class FeedforwardCurrents:
+    """Motor currents to add while a trajectory is played: ``current`` (N, n) A every ``period`` s from its start."""
+
+    period: float
+    current: Array
+
+    @classmethod
+    def load(cls, path: Path, n_joints: int) -> Self:
+        """Read an .npz with ``period`` and ``current`` (N, n).
+
+        Raises
+        ------
+        TrajectoryFileError
+        """
+        try:
+            with path.open("rb") as stored, np.load(stored, allow_pickle=False) as file:
+                period = float(file["period"])
+                current = np.ascontiguousarray(file["current"], dtype=np.float64)
+        except KeyError as error:
+            raise TrajectoryFileError(f"{path}: {error.args[0]}; needed are period and current") from error
+        except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            raise TrajectoryFileError(f"{path}: not a file of feedforward currents: {error}") from error
+        if current.ndim != 2 or current.shape[0] < 2 or current.shape[1] != n_joints:
+            raise TrajectoryFileError(f"{path}: current has shape {current.shape}; needed is (N, {n_joints}), N >= 2")
+        if not (np.isfinite(period) and period > 0.0 and np.isfinite(current).all()):
+            raise TrajectoryFileError(f"{path}: a value is not finite, or the period not positive")
+        return cls(period, current)

@@ -6,9 +6,6 @@ import contextlib
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from drivers.beckhoff_ads import commands, upload
 from drivers.beckhoff_ads.address import PlcAddress
 from drivers.beckhoff_ads.motion import AdsMotionPlayer, MotionPlan
@@ -16,20 +13,20 @@ from drivers.beckhoff_ads.session import AdsLink
 from drivers.beckhoff_ads.stream import AdsRingReader
 from drivers.beckhoff_ads.variables import Variables
 from drivers.contract import ApproachSpeed, Capabilities, ProtectiveStop
-from drivers.trajectory import PlayableTrajectory
+from drivers.trajectory import FeedforwardCurrents, PlayableTrajectory
 from drivers.twincat_layout import LEGS, Command, Result
 
 REQUEST_TIMEOUT = 0.5  # s
 
 
 class BeckhoffAdsDriver:
-    """A `drivers.contract.RobotDriver` for a parallel robot of six legs behind a TwinCAT PLC.
+    """A `drivers.contract.FeedforwardDriver` for a parallel robot of six legs behind a TwinCAT PLC.
 
     Its joints are the legs: q is their length in m, torque the force sensors' reading in N. Creating it connects
     to nothing.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(LEGS, max_rate_hz=1000.0, motion=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(LEGS, max_rate_hz=1000.0, motion=True, feedforward=True)
 
     def __init__(self, address: PlcAddress, rate_hz: float) -> None:
         self.address = address
@@ -59,24 +56,23 @@ class BeckhoffAdsDriver:
 
     # --- feedforward -----------------------------------------------------------------------------------
 
-    def load_feedforward(self, trajectory: Path, current: NDArray[np.floating[Any]], period: float) -> int:
-        """Have the PLC add ``current`` (N, 6) A, a row every ``period`` s, whenever it plays ``trajectory``.
+    def load_feedforward(self, trajectory: Path, table: Path) -> int:
+        """Have the PLC add a table of currents whenever it plays ``trajectory``.
 
-        It is bound to that trajectory's bytes: with another one it is not added. Returns the table's version.
-
-        Raises
-        ------
-        InputError, DriverError
+        The two are bound by the CRC of the trajectory's rows: with another one the table is not added.
         """
         played = upload.trajectory_rows(PlayableTrajectory.load(trajectory, LEGS))
-        rows = upload.feedforward_rows(current)
+        currents = FeedforwardCurrents.load(table, LEGS)
         with contextlib.closing(self._link.session(REQUEST_TIMEOUT)) as session:
             return upload.upload(
-                Variables(session), upload.FEEDFORWARD, rows, period, trajectory_crc=upload.crc(played)
+                Variables(session),
+                upload.FEEDFORWARD,
+                upload.feedforward_rows(currents),
+                currents.period,
+                trajectory_crc=upload.crc(played),
             )
 
     def clear_feedforward(self) -> None:
-        """Have the PLC add nothing any more."""
         with contextlib.closing(self._link.session(REQUEST_TIMEOUT)) as session:
             upload.withdraw(Variables(session), upload.FEEDFORWARD)
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from core.errors import InputError
 from drivers.beckhoff_ads.variables import Variables
 from drivers.contract import DriverProtocolError, DriverTimeout
-from drivers.trajectory import PlayableTrajectory
-from drivers.twincat_layout import ARRAYS, FEEDFORWARD_ROW, LEGS, TRAJECTORY_ROW, TableState
+from drivers.trajectory import FeedforwardCurrents, PlayableTrajectory
+from drivers.twincat_layout import ARRAYS, FEEDFORWARD_ROW, TRAJECTORY_ROW, TableState
 
 CHUNK = 1 << 16  # bytes in one request
 CHECK_TIMEOUT = 5.0  # s for the PLC to compute its CRC
@@ -47,18 +47,10 @@ def trajectory_rows(trajectory: PlayableTrajectory) -> NDArray[Any]:
     return rows
 
 
-def feedforward_rows(current: NDArray[np.floating[Any]]) -> NDArray[Any]:
-    """Return currents (N, 6) A as the PLC's rows.
-
-    Raises
-    ------
-    InputError
-        They are not finite, or of another shape.
-    """
-    if current.ndim != 2 or current.shape[1] != LEGS or current.shape[0] < 2 or not np.isfinite(current).all():
-        raise InputError(f"a feedforward table is (N, {LEGS}) finite currents in A, N >= 2; got shape {current.shape}")
-    rows = np.empty(current.shape[0], FEEDFORWARD_ROW.dtype)
-    rows["aCurrent"] = current
+def feedforward_rows(currents: FeedforwardCurrents) -> NDArray[Any]:
+    """Return currents as the PLC's rows."""
+    rows = np.empty(currents.current.shape[0], FEEDFORWARD_ROW.dtype)
+    rows["aCurrent"] = currents.current
     return rows
 
 

@@ -28,6 +28,7 @@ from service.devices.messages import (
     Done,
     Failed,
     Heartbeat,
+    LoadFeedforward,
     Message,
     Play,
     Recover,
@@ -109,6 +110,9 @@ class Host:
                 self._start(self._answer(command.call, self._control.stop(command.reason)))
             case Recover():
                 self._start(self._answer(command.call, self._control.recover()))
+            case LoadFeedforward():
+                work = self._control.load_feedforward(command.trajectory, command.table)
+                self._start(self._answer(command.call, work))
             case _:
                 raise DynidError(f"the service sent '{type(command).__name__}' out of turn")
 

@@ -176,11 +176,25 @@ class Recover(Message):
     call: int
 
 
+class LoadFeedforward(Message):
+    """Have the controller add a table of currents whenever it plays this trajectory; None: no table any more.
+
+    ``trajectory`` is the file that will be played, ``table`` an .npz with ``period`` (s) and ``current`` (N, n) A.
+    """
+
+    type: Literal["load-feedforward"] = "load-feedforward"
+    call: int
+    trajectory: Path | None
+    table: Path | None
+
+
 class Shutdown(Message):
     type: Literal["shutdown"] = "shutdown"
 
 
-ToHost = Annotated[Configure | Heartbeat | Play | Stop | Recover | Shutdown, Field(discriminator="type")]
+ToHost = Annotated[
+    Configure | Heartbeat | Play | Stop | Recover | LoadFeedforward | Shutdown, Field(discriminator="type")
+]
 
 
 # --- host -> service -----------------------------------------------------------------------------------

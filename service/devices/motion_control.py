@@ -7,7 +7,8 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from drivers.contract import (
     KEEP_ALIVE_PERIOD,
     ApproachSpeed,
     DriverError,
+    FeedforwardDriver,
     MotionFinish,
     MotionPlayer,
     MotionRefused,
@@ -321,6 +323,24 @@ class MotionControl:
                     code="fault-persists",
                 )
             await asyncio.sleep(TICK)
+
+    async def load_feedforward(self, trajectory: Path | None, table: Path | None) -> None:
+        """Have the controller add the table to that trajectory, or nothing any more; not while it moves.
+
+        Raises
+        ------
+        DynidError
+            ``feedforward-unsupported``, ``robot-busy``, or why the controller does not take it.
+        """
+        if not self._driver.capabilities.feedforward:
+            raise DriverError("this robot's controller takes no feedforward table", code="feedforward-unsupported")
+        if self._run is not None:
+            raise MotionRefused(f"motion {self.motion_id} is under way", code="robot-busy")
+        driver = cast(FeedforwardDriver, self._driver)
+        if trajectory is None or table is None:
+            await asyncio.to_thread(driver.clear_feedforward)
+        else:
+            await asyncio.to_thread(driver.load_feedforward, trajectory, table)
 
     async def watch_over(self) -> None:
         """Stop the motion under way when the service, its authority or the samples are missing; endless."""

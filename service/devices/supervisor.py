@@ -20,6 +20,7 @@ from service.devices.messages import (
     DeviceStatus,
     FromHost,
     Heartbeat,
+    LoadFeedforward,
     MotionEvent,
     MotionFinished,
     MotionRequest,
@@ -199,6 +200,19 @@ class DeviceSupervisor:
         await link.call(lambda number: Recover(call=number), DriverError)
         self._fault = None
         self._update(motion="idle", motion_id=None)
+
+    async def load_feedforward(self, trajectory: Path | None, table: Path | None) -> None:
+        """Have the controller add a table of currents whenever it plays ``trajectory``; None: none any more.
+
+        Nothing moves. Files as `messages.LoadFeedforward` says.
+
+        Raises
+        ------
+        DriverError
+            ``feedforward-unsupported``, ``robot-busy``, ``not-streaming``, or why the controller does not take it.
+        """
+        link = self._require_link(DriverError)
+        await link.call(lambda number: LoadFeedforward(call=number, trajectory=trajectory, table=table), DriverError)
 
     def set_authority(self, valid_until_monotonic: float | None) -> None:
         """Allow motion until that ``time.monotonic()``; None takes the permission away at once."""

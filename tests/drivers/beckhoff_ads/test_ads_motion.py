@@ -302,12 +302,25 @@ def test_a_robot_that_stands_nearly_at_the_first_pose_is_not_jerked_there(robot:
 # --- tables --------------------------------------------------------------------------------------------
 
 
-def test_a_feedforward_table_is_added_to_its_own_trajectory_only(robot: Robot, sway: Sway) -> None:
+@pytest.fixture
+def table(tmp_path: Path) -> Callable[..., Path]:
+    """Make a file of feedforward currents."""
+
+    def make(current: np.ndarray, period: float = 0.002) -> Path:
+        path = tmp_path / "feedforward.npz"
+        np.savez(path, period=period, current=current)
+        return path
+
+    return make
+
+
+def test_a_feedforward_table_is_added_to_its_own_trajectory_only(
+    robot: Robot, sway: Sway, table: Callable[..., Path]
+) -> None:
     path, other = sway(), sway(amplitude=0.03)
     rows = np.load(path)["t"].size
     current = np.outer(np.linspace(0.0, 1.0, rows), [0.4, -0.3, 0.2, 0.1, -0.1, 0.05])
-    version = robot.driver.load_feedforward(path, current, 0.002)
-    assert version > 0
+    assert robot.driver.load_feedforward(path, table(current)) > 0
     finish = robot.play(path)
     assert finish.outcome == "completed", finish
     robot.until_rest(1.0)
@@ -322,12 +335,14 @@ def test_a_feedforward_table_is_added_to_its_own_trajectory_only(robot: Robot, s
     assert not robot.samples["target_current"][before:].any()
 
 
-def test_tables_that_cannot_be_are_refused_before_anything_is_written(driver: BeckhoffAdsDriver, sway: Sway) -> None:
+def test_tables_that_cannot_be_are_refused_before_anything_is_written(
+    driver: BeckhoffAdsDriver, sway: Sway, table: Callable[..., Path]
+) -> None:
     for current in (np.zeros((5, 5)), np.zeros(6), np.full((5, 6), np.nan)):
-        with pytest.raises(InputError, match=r"feedforward table is \(N, 6\)"):
-            driver.load_feedforward(sway(), current, 0.001)
+        with pytest.raises(TrajectoryFileError):
+            driver.load_feedforward(sway(), table(current))
     with pytest.raises(InputError, match=r"the PLC at .* holds 30001"):
-        driver.load_feedforward(sway(), np.zeros((30002, 6)), 0.001)
+        driver.load_feedforward(sway(), table(np.zeros((30002, 6))))
 
 
 def test_an_upload_that_somebody_else_disturbs_is_noticed(driver: BeckhoffAdsDriver, sway: Sway) -> None:

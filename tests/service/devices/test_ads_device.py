@@ -17,7 +17,7 @@ import pytest
 
 from core.models import resolve
 from core.models.six_upru import SixUPRU
-from drivers.contract import MotionRefused
+from drivers.contract import DriverError, MotionRefused
 from drivers.virtual.process import VirtualUpru6
 from service.devices import Approach, DeviceSupervisor, MotionEvent, MotionFinished, MotionRequest, MotionStarted
 from service.settings import RobotSettings
@@ -122,6 +122,17 @@ def test_motions_over_the_plc_and_what_is_told_of_them(
             assert (end.outcome, end.code) == ("completed", None), end
             assert 0.0 < max(end.max_tracking_error) < 0.005
             assert device.status.lost == 0
+
+            table = tmp_path / "feedforward.npz"
+            np.savez(table, period=0.1, current=np.full((11, 6), 0.3))
+            await device.load_feedforward(sway().trajectory, table)
+            assert virtual_upru6.request("statistics")["feedforward_version"] != 0
+            await device.load_feedforward(None, None)
+            assert virtual_upru6.request("statistics")["feedforward_version"] == 0
+            table.write_bytes(b"no table")
+            with pytest.raises(DriverError) as torn:
+                await device.load_feedforward(sway().trajectory, table)
+            assert torn.value.code == "trajectory-file-invalid"
 
             stops: list[asyncio.Task[None]] = []
             events = await follow(device, sway(), lambda: stops.append(asyncio.create_task(device.stop("enough"))))
