@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
 from core.errors import InputError, ModelError
-from core.models import Mechanism, SerialChain, SixUPRU
+from core.models import LegDrives, Mechanism, SerialChain, SixUPRU
 from core.models.chain import INERTIAL_NAMES
 
 Array = NDArray[np.float64]
@@ -209,6 +209,8 @@ def random_states(model: Mechanism, samples: int, seed: int) -> tuple[Array, Arr
 
     Joints of a serial chain fill their travel (at most a turn, or 2 m); a platform stays around its home pose.
     """
+    if isinstance(model, LegDrives):
+        return random_states(model.robot, samples, seed)
     random = np.random.default_rng(seed)
     if isinstance(model, SixUPRU):
         length = float(model.leg_lengths(model.home).mean())

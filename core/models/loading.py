@@ -11,6 +11,7 @@ import numpy as np
 
 from core.errors import ModelError
 from core.models.chain import SerialChain
+from core.models.leg_drives import LegDrives
 from core.models.mechanism import Mechanism
 from core.models.model_file import parse_model_file
 from core.models.six_upru import SixUPRU
@@ -111,7 +112,8 @@ def model_from_document(document: Mapping[str, Any]) -> Mechanism:
     ModelError
         The document is of no known kind or version, or incomplete.
     """
-    kinds: dict[str, type[SerialChain | SixUPRU]] = {kind.KIND: kind for kind in (SerialChain, SixUPRU)}
+    known = (SerialChain, SixUPRU, LegDrives)
+    kinds: dict[str, type[SerialChain | SixUPRU | LegDrives]] = {kind.KIND: kind for kind in known}
     kind = document.get("kind")
     if kind not in kinds:
         raise ModelError(f"a document of kind {kind!r} is no robot; known are {', '.join(kinds)}")

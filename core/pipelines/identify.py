@@ -14,7 +14,7 @@ from core.errors import InputError
 from core.estimators import ColouredCovariance, ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
 from core.estimators.identifiability import Conditioning
 from core.friction import friction_model
-from core.models import Mechanism
+from core.models import LegDrives, Mechanism
 from core.pipelines.confidence import confidence_band
 from core.pipelines.cross_validation import Folds
 from core.pipelines.effort import Effort, choose_effort
@@ -149,7 +149,7 @@ def _result(
         fitted.condition_number_,
         fitted.normalised_condition_number_,
         model.names,
-        comparable_units=set(model.friction.composition) == {PLAIN_FRICTION},
+        comparable_units=set(model.friction.composition) == {PLAIN_FRICTION} and not isinstance(model.chain, LegDrives),
     )
     motions = [compared(segment, model, fitted.coef_, moving_threshold) for segment in data.all_segments]
     return Identification(

@@ -241,6 +241,11 @@ def fourier() -> Reference:
 
 
 @pytest.fixture(scope="session")
+def cosine() -> Reference:
+    return _reference("A_cos")
+
+
+@pytest.fixture(scope="session")
 def upru() -> SixUPRU:
     return _reference("A_fourier").robot
 
