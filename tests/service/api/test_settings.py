@@ -73,6 +73,22 @@ def test_unknown_driver_names_file_key_and_what_there_is(tmp_path: Path) -> None
     assert "'kuka'" in message
 
 
+def test_a_robot_behind_a_plc_has_settings_of_its_own(tmp_path: Path) -> None:
+    ads = ROBOT.replace("universal_robots", "beckhoff_ads") + "ads = { ams_net_id = '192.168.1.20.1.1' }\n"
+    options = load_settings(write(tmp_path, ads)).robots["cell1"].driver_options
+    assert options == {
+        "ams_net_id": "192.168.1.20.1.1",
+        "ams_port": 851,
+        "symbol_prefix": "GVL_Dynid",
+        "poll_interval": 0.02,
+    }
+    without = ROBOT.replace("universal_robots", "beckhoff_ads")
+    assert "driver beckhoff_ads needs settings 'ads'" in refusal(write(tmp_path, without))
+    assert "driver universal_robots takes no settings 'ads'" in refusal(
+        write(tmp_path, ads.replace("beckhoff_ads", "universal_robots"))
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "key", "reason"),
     [
