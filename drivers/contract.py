@@ -92,6 +92,7 @@ class Capabilities:
     max_rate_hz: float
     motion: bool
     feedforward: bool = False  # it is a `FeedforwardDriver`
+    unit: str = "rad"  # of joint positions; m where joints are legs or slides
 
 
 @dataclass(frozen=True)

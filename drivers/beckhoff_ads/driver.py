@@ -26,7 +26,9 @@ class BeckhoffAdsDriver:
     to nothing.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(LEGS, max_rate_hz=1000.0, motion=True, feedforward=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        LEGS, max_rate_hz=1000.0, motion=True, feedforward=True, unit="m"
+    )
 
     def __init__(self, address: PlcAddress, rate_hz: float) -> None:
         self.address = address

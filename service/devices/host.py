@@ -61,7 +61,7 @@ class Host:
         self._tasks: set[asyncio.Task[None]] = set()
         loop = asyncio.get_running_loop()
         source = driver.source()
-        watch = SampleWatch(driver.capabilities.n_joints)
+        watch = SampleWatch(driver.capabilities.n_joints, driver.capabilities.unit)
         self._source = source
         self._watch = watch
         self._acquisition = Acquisition(

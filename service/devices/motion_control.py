@@ -205,8 +205,10 @@ class MotionControl:
         joint = int(np.argmax(error))
         if error[joint] <= request.start_tolerance:
             return None
+        unit = self._driver.capabilities.unit
         return (
-            f"joint {joint + 1} is {error[joint]:.4f} rad off the first pose, allowed are {request.start_tolerance:.4f}"
+            f"joint {joint + 1} is {error[joint]:.4f} {unit} off the first pose, allowed are "
+            f"{request.start_tolerance:.4f}"
         )
 
     # --- what the player tells -------------------------------------------------------------------------

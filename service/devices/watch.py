@@ -42,10 +42,11 @@ class Cause:
 class SampleWatch:
     """Fed by the acquisition thread, read by the event loop; every attribute is replaced as a whole."""
 
-    def __init__(self, n_joints: int) -> None:
+    def __init__(self, n_joints: int, unit: str = "rad") -> None:
+        self._unit = unit
         self.pose: NDArray[np.float64] | None = None
         self.status = 0
-        self.worst_tracking_error = np.zeros(n_joints)  # rad per joint, since `guard`
+        self.worst_tracking_error = np.zeros(n_joints)  # per joint, since `guard`
         self._last_moving = time.monotonic()
         self._last_sample = 0.0
         self._limit: NDArray[np.float64] | None = None
@@ -75,7 +76,7 @@ class SampleWatch:
 
     def guard(self, limit: NDArray[np.float64], on_cause: Callable[[Cause], object]) -> None:
         """Call ``on_cause`` (in the acquisition thread, once) when a joint's actual position leaves its
-        target by more than ``limit`` (n,) rad, or the controller reports a stop.
+        target by more than ``limit`` (n,), or the controller reports a stop.
         """
         self.worst_tracking_error = np.zeros(limit.size)
         self._on_cause = on_cause
@@ -104,7 +105,7 @@ class SampleWatch:
             joint = int(np.argmax(error - limit))
             cause = Cause(
                 "faulted",
-                f"joint {joint + 1} is {error[joint]:.4f} rad off its target, allowed are {limit[joint]:.4f}",
+                f"joint {joint + 1} is {error[joint]:.4f} {self._unit} off its target, allowed are {limit[joint]:.4f}",
                 "tracking-error",
                 immediately=True,
             )
