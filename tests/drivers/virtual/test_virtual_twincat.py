@@ -13,7 +13,7 @@ from typing import Any
 import pyads
 import pytest
 
-from drivers.twincat_layout import SAMPLE, STATE, STRUCTURES, SYSTEM_VARIABLES, VARIABLES
+from drivers.twincat_layout import SAMPLE, STRUCTURES, SYSTEM_VARIABLES, VARIABLES
 from drivers.virtual.process import VirtualUpru6
 
 SYMBOL_NOT_FOUND, SYMBOL_VERSION_INVALID, INVALID_SIZE = 1808, 1809, 1797
@@ -125,7 +125,7 @@ class Notifications:
 def test_notifications_come_on_change_and_in_cycles(plc: pyads.Connection, virtual_upru6: VirtualUpru6) -> None:
     changes, cycles = Notifications(), Notifications()
     handles = [
-        plc.add_device_notification("GVL_Dynid.stState", pyads.NotificationAttrib(STATE.dtype.itemsize), changes),
+        plc.add_device_notification("GVL_Dynid.stState.nSaturated", pyads.NotificationAttrib(2), changes),
         plc.add_device_notification(
             "GVL_Dynid.nHead",
             pyads.NotificationAttrib(4, pyads.ADSTRANS_SERVERCYCLE, max_delay=50.0, cycle_time=10.0),
