@@ -68,6 +68,9 @@ class ExternalWrench:
             )
         self.robot = robot
         self.period = period
+        self._last: int  # sequence number
+        self._kept: Array
+        self._pose: Array | None
         self._samples = 2 * half + 1
         self._tare = np.zeros(6) if tare is None else shaped(tare, "tare", (6,))
         self._gain = np.ones(6) if gain is None else shaped(gain, "gain", (6,))
@@ -132,7 +135,7 @@ class ExternalWrench:
     def _clear(self) -> None:
         self._last = -1
         self._kept = np.empty((0, 13))  # time, lengths, forces
-        self._pose: Array | None = None
+        self._pose = None
 
     def _continue(self, times: Array, lengths: Array, forces: Array) -> tuple[Array, Array]:
         rows = np.column_stack([times, lengths, (forces - self._tare) / self._gain])
