@@ -67,9 +67,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """Attributes: the chosen composition; its scores by full cross-validation; all that were tried, in their order."""
+    """What came of it.
+
+    Attributes
+    ----------
+    friction : the chosen composition.
+    fitted : its shapes and load, fitted to all folds.
+    scores : by full cross-validation.
+    candidates : all that were tried, in their order.
+    """
 
     friction: Composition
+    fitted: FittedFriction
     scores: CrossValidation
     candidates: tuple[Candidate, ...]
 
@@ -109,7 +118,8 @@ def _verified(folds: Folds, estimator: Estimator, search: _Search, chosen: Compo
     for friction in dict.fromkeys([chosen, *sorted(search.tried, key=search.score)]):
         try:
             model = replace(folds.model, friction=friction_model(friction, folds.model.chain.n_joints))
-            scores = folds.score(model, estimator, folds.shapes.fit(model.friction, start=search.fits[friction]))
+            fitted = folds.shapes.fit(model.friction, start=search.fits[friction])
+            scores = folds.score(model, estimator, fitted)
         except IdentificationError as error:
             refused[friction] = error.detail
             continue
@@ -117,7 +127,7 @@ def _verified(folds: Folds, estimator: Estimator, search: _Search, chosen: Compo
             Candidate(tried, search.score(tried), scores.mean if tried == friction else None, refused.get(tried))
             for tried in search.tried
         ]
-        return Selection(friction, scores, tuple(table))
+        return Selection(friction, fitted, scores, tuple(table))
     raise IdentificationError(
         "no composition of friction can be estimated from all folds of these data; record more, and more varied "
         "motion, or name a composition",

@@ -109,8 +109,9 @@ def identify(
     if automatic and folds is not None:
         selection = select_friction(folds, chosen, phase_reporter(progress, "choosing friction"))
         torque_model = replace(torque_model, friction=friction_model(selection.friction, model.n_joints))
-        scores = selection.scores
-    fitted = _fitted_friction(torque_model, data, random_state, phase_reporter(progress, "fitting friction"))
+        scores, fitted = selection.scores, selection.fitted
+    else:
+        fitted = _fitted_friction(torque_model, data, random_state, phase_reporter(progress, "fitting friction"))
     if cross_validate and folds is not None and scores is None:
         scores = folds.score(torque_model, chosen, fitted, phase_reporter(progress, "cross-validating"))
     found = estimate(torque_model, data, chosen, fitted, progress)
