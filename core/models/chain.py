@@ -143,6 +143,20 @@ class SerialChain(RobotValue):
         rotors = () if self.rotor_inertia is None else tuple(f"Ia{j}" for j in joints)
         return tuple(f"{name}{j}" for j in joints for name in INERTIAL_NAMES) + rotors
 
+    @property
+    def parameter_sizes(self) -> Array:
+        """Sizes (p,) that the standard parameters of bodies of these masses and inertias can have.
+
+        A product of inertia is at most half the trace of the inertia, a first moment the root of mass times that; a
+        rotor counts as much as its link. All are zero where the model has no masses.
+        """
+        mass, moments = self.inertial_parameters[:, 0], self.inertial_parameters[:, [4, 6, 9]]
+        spread = 0.5 * moments.sum(axis=1)
+        first = np.sqrt(mass * spread)
+        links = np.column_stack([mass, *[first] * 3, *[spread] * 6]).ravel()
+        rotors = () if self.rotor_inertia is None else (np.maximum(self.rotor_inertia, spread),)
+        return np.concatenate([links, *rotors])
+
     def with_parameters(self, parameters: ArrayLike) -> Self:
         """Return the same chain with other standard parameters (p,)."""
         values = shaped(parameters, "parameters", (self.n_parameters,))

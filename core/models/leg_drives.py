@@ -82,6 +82,11 @@ class LegDrives(RobotValue):
         legs = range(1, 7)
         return (*(f"force{leg}" for leg in legs), *(f"screw{leg}" for leg in legs))
 
+    @property
+    def parameter_sizes(self) -> Array:
+        """Sizes (12,) of the parameters."""
+        return np.abs(self.parameters)
+
     def inverse_dynamics(
         self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *, parameters: ArrayLike | None = None
     ) -> Array:

@@ -106,6 +106,11 @@ class Mechanism(Protocol):
         """Names (p,) of the standard parameters."""
         ...
 
+    @property
+    def parameter_sizes(self) -> Array:
+        """What standard parameters (p,) of such bodies are the size of, though one may be zero; 0 if not known."""
+        ...
+
     def inverse_dynamics(
         self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *, parameters: ArrayLike | None = None
     ) -> Array:

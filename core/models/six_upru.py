@@ -145,6 +145,11 @@ class SixUPRU(RobotValue):
         return PARAMETER_NAMES
 
     @property
+    def parameter_sizes(self) -> Array:
+        """Sizes (29,) of the standard parameters."""
+        return np.abs(self.parameters)
+
+    @property
     def base_parameter_names(self) -> tuple[str, ...]:
         """Names (17,) of the parameters that base parameters are built around."""
         return tuple(PARAMETER_NAMES[column] for column in BASE_COLUMNS)

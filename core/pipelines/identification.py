@@ -111,13 +111,13 @@ class Identification:
     def not_identifiable(self) -> dict[str, float]:
         """Base parameters that these data do not tell, with their standard deviation as a share of their size.
 
-        Their size is what the model's own parameters would make of them without cancelling each other, or else what
-        was estimated; what is not even known to ten times that is noise. Estimate the rest ``without`` them.
+        Their size is what bodies like those of the model would make of them without cancelling each other; what is
+        not even known to ten times that is noise. Estimate the rest ``without`` them. A model without masses tells
+        no sizes, and a parameter that is zero and known to be small is told well.
         """
         deviation = np.sqrt(np.diag(self.covariance_))[: self.base.count]
-        own = np.abs(self.base.projection) @ np.abs(self.model.parameters)
-        size = np.where(own > 0.0, own, np.abs(self.parameters_[: self.base.count]))
-        share = np.divide(deviation, size, out=np.full_like(size, np.inf), where=size > 0.0)
+        size = np.abs(self.base.projection) @ self.model.parameter_sizes
+        share = np.divide(deviation, size, out=np.zeros_like(size), where=size > 0.0)
         rows = zip(self.base.base_names, share.tolist(), strict=True)
         return {name: value for name, value in rows if value > _NOT_IDENTIFIABLE}
 

@@ -130,3 +130,12 @@ def test_foreign_documents_are_refused() -> None:
     for broken in ({**document, "colour": "blue"}, {k: v for k, v in document.items() if k != "limits"}):
         with pytest.raises(ModelError, match="incomplete or foreign"):
             SerialChain.from_document(broken)
+
+
+@pytest.mark.parametrize("name", ["ur10e", "coman_r5", "three_joint"])
+def test_no_parameter_exceeds_its_size_and_none_is_without_one(name):
+    chain = models.catalogue(name, rotor_inertia=True)
+    assert np.all(chain.parameter_sizes > 0.0)
+    assert np.all(np.abs(chain.parameters) <= chain.parameter_sizes * (1.0 + 1e-9))
+    massless = replace(chain, inertial_parameters=np.zeros_like(chain.inertial_parameters), rotor_inertia=None)
+    assert not massless.parameter_sizes.any()

@@ -314,3 +314,15 @@ def test_the_random_state_is_that_of_the_search_for_shapes(robot, monkeypatch):
     assert [seed for seed in seeds if seed in (31, 41)] == [31, 31, 41]
     assert np.array_equal(found[0].parameters_, found[1].parameters_)
     assert [one.provenance["random_state"] for one in found] == [31, 31, 41]
+
+
+def test_a_parameter_that_is_zero_and_known_to_be_is_not_called_unknown(robot, result):
+    """Of a model whose links are symmetric: no product of inertia has a size of its own to compare with."""
+    diagonal = robot.model.inertial_parameters * [1, 1, 1, 1, 1, 0, 1, 0, 0, 1]
+    symmetric = replace(robot.model, inertial_parameters=diagonal)
+    assert replace(result, model=symmetric).not_identifiable == {}
+    vague = replace(result, covariance_=1e8 * result.covariance_)
+    assert "Izz6" in vague.not_identifiable
+    assert any("leave them out by without (--without " in warning for warning in vague.warnings)
+    massless = replace(robot.model, inertial_parameters=np.zeros((6, 10)), rotor_inertia=np.zeros(6))
+    assert replace(vague, model=massless).not_identifiable == {}
