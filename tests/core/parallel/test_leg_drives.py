@@ -77,7 +77,9 @@ def test_current_comes_out_as_feedforward(
     wanted = current(upru, cosine)
     moving = np.abs(cosine.data["ld"]) > 0.05
     assert np.sqrt(np.mean((table.current - wanted)[moving] ** 2)) < 0.02 * np.sqrt(np.mean(wanted[moving] ** 2))
-    np.testing.assert_allclose(table.torque, table.current * drives.model.drive_gains, rtol=1e-5)
+    gains = drives.model.drive_gains
+    assert gains is not None
+    np.testing.assert_allclose(table.torque, table.current * gains, rtol=1e-5)
 
 
 def test_drives_are_a_robot_of_their_own(upru: SixUPRU, fourier: Any) -> None:
