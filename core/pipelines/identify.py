@@ -106,6 +106,7 @@ def identify(
     if automatic or cross_validate:
         folds = Folds(torque_model, data, moving_threshold, random_state=random_state)
     selection, scores = None, None
+    fitted: FittedFriction | None
     if automatic and folds is not None:
         selection = select_friction(folds, chosen, phase_reporter(progress, "choosing friction"))
         torque_model = replace(torque_model, friction=friction_model(selection.friction, model.n_joints))
