@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, log
+from math import ceil, exp, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 _TRANSIENT = 0.05
 _ROWS_PER_TRANSIENT = 5.0
 """Rows while the filter's transient decays to that share: more say nothing new about filtered torque."""
+_MOST_ROWS = 60_000
+"""Rows that are kept, 120 MB of a six-joint robot: of longer recordings only some are taken, evenly spread."""
 _NOMINAL = 1e-5
 """Weight of a shape's nominal value, which decides only where data do not tell."""
 _PASSES, _PASSES_ON = 5, 3
@@ -76,7 +78,9 @@ class FrictionData:
         self._chain, self._base = chain, base
         self._seed = DEFAULT_SEED if random_state is None else random_state
         frictionless = TorqueModel(chain, base, FrictionModel(()))
-        self.segments = [[_thinned(segment) for segment in segments] for segments in recordings]
+        rows = sum(_thinned(segment).n_rows for segments in recordings for segment in segments)
+        fewer = max(1, ceil(rows / _MOST_ROWS))
+        self.segments = [[_thinned(segment, fewer) for segment in segments] for segments in recordings]
         self._fixed = [[_fixed_rows(frictionless, segment) for segment in segments] for segments in self.segments]
         self._fixed_normals = [[rows.transpose(0, 2, 1) @ rows for rows in segments] for segments in self._fixed]
         self._kept: dict[tuple[int, int, int, object, object], Array] = {}
@@ -343,10 +347,10 @@ def _others(normals: Sequence[Normal], weights: Array, j: int) -> Normal:
     return weighted([n for i, n in enumerate(normals) if i != j], np.delete(weights, j), normals[j])
 
 
-def _thinned(segment: Segment) -> Segment:
-    """Return the segment with as many rows as its filtered torque can have anything to say in."""
+def _thinned(segment: Segment, fewer: int = 1) -> Segment:
+    """Return the segment with the rows that its filtered torque can have anything to say in, or one of so many of them."""
     first, stop, step = segment.rows.indices(segment.motion.n_samples)
-    fewer = max(1, int(segment.low_pass.settling(_TRANSIENT) / (_ROWS_PER_TRANSIENT * step)))
+    fewer *= max(1, int(segment.low_pass.settling(_TRANSIENT) / (_ROWS_PER_TRANSIENT * step)))
     return replace(segment, rows=slice(first, stop, step * fewer))
 
 
