@@ -348,7 +348,7 @@ def _others(normals: Sequence[Normal], weights: Array, j: int) -> Normal:
 
 
 def _thinned(segment: Segment, fewer: int = 1) -> Segment:
-    """Return the segment with the rows that its filtered torque can have anything to say in, or one of so many of them."""
+    """Return the segment with the rows that its filtered torque has anything to say in, or one in ``fewer`` of them."""
     first, stop, step = segment.rows.indices(segment.motion.n_samples)
     fewer *= max(1, int(segment.low_pass.settling(_TRANSIENT) / (_ROWS_PER_TRANSIENT * step)))
     return replace(segment, rows=slice(first, stop, step * fewer))
