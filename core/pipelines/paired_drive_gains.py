@@ -3,24 +3,28 @@
 Without a load only ratios of gains can be told: twice the gain is twice the arm. A known mass sets the scale
 (Gautier and Briot 2014). The current of joint j in units of its nominal gain is
 
-    tau_j = c_j (W_j phi + P_j pi) + F_j f_j,    c_j = nominal gain / gain
+    tau_j = W_j phi_j + F_j f_j + c_j P_j pi,    c_j = nominal gain / gain
 
-with the arm's base parameters phi, what is not known of the payload's ten parameters pi, and friction f. It
-is linear for given c, so only the n factors c are searched for, on R factors. Noise is in the current alone,
-which stands on the left: nothing is biased by it.
+with pi the payload's ten parameters, some of them known, which move in the loaded runs only. Every joint has an arm
+phi_j and a friction f_j of its own, so that what the model gets wrong about the arm, alike in both runs, cancels, and
+no joint's gain rests on how well the arm's links and gears are known. What is left of the payload in the torque of
+joint j tells c_j pi, as far as it is visible there, with its covariance; then the c_j and the unknown part of pi are
+found that all joints agree on best. How well they agree is a test of it all, friction under load above all: beyond
+what noise explains, the standard deviations are enlarged accordingly (Birge 1932).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from core.errors import IdentificationError, InputError
-from core.estimators import Block, JointFactors, Observations, WeightedLeastSquares, coloured_covariance
+from core.estimators import Block, Observations, OrdinaryLeastSquares, coloured_covariance
 from core.models.chain import INERTIAL_NAMES
 from core.pipelines.identification import Identification
 from core.pipelines.payload import PayloadRuns
@@ -28,8 +32,16 @@ from core.recordings.recording import Recording
 
 Array = NDArray[np.float64]
 
-_WIDEST = np.log(5.0)
-"""Gains are looked for up to this factor from the nominal ones."""
+_CERTAIN = 2.0
+"""Standard deviations that nominal gain over gain has to be above zero for the gain to be told."""
+_SEEN = 1e-6
+"""Share of a column of length one from which on a direction of parameters is seen by a joint."""
+_LOAD_PASSES = 3
+"""How often the load that friction grows with is renewed with the payload found."""
+_SINGULAR = 1e8
+"""Condition number from which on the joints do not tell what is not known of the payload."""
+_UNSURE = 0.05
+"""A standard deviation that is a larger share of the gain is worth a word."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,16 +50,55 @@ class PairedDriveGains:
 
     Attributes
     ----------
-    values, std : (n,) N·m/A (N/A), and their standard deviations, residuals coloured; what the model itself
-        gets wrong, above all friction that changes with the load, is not in them.
+    values, std : (n,) N·m/A (N/A), and their standard deviations; NaN for joints that hardly feel the payload.
+        Residuals are coloured, and the disagreement of the joints is in the deviations. A gear that loses a share of
+        what it moves takes it from its gain, unless the friction has ``load(drive)``, which tells the two apart as
+        far as the motion does.
     payload : (10,) parameters of the payload, the known ones as given.
+    disagreement : how many times further the joints are apart, root mean square, than noise explains; 1 is as expected,
+        and from 1 on the standard deviations grow with it.
+    joint_names : (n,).
     covariance_kind : how the standard deviations were found.
     """
 
     values: Array
     std: Array
     payload: Array
+    disagreement: float
+    joint_names: tuple[str, ...]
     covariance_kind: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know before relying on the result."""
+        found = []
+        if self.disagreement > 2.0:
+            found.append(
+                f"the joints disagree about the payload {self.disagreement:.1f} times as much as noise explains, so "
+                "what the model gets wrong decides; let friction depend on the load, or give more of the payload"
+            )
+        untold = [n for n, value in zip(self.joint_names, self.values, strict=True) if np.isnan(value)]
+        if untold:
+            found.append(f"the payload does not tell the gains of {', '.join(untold)}, which hardly feel it")
+        unsure = [n for n, share in zip(self.joint_names, self.std / self.values, strict=True) if share > _UNSURE]
+        if unsure:
+            found.append(
+                f"the gains of {', '.join(unsure)} are known to no better than {_UNSURE:.0%}: the payload loads these "
+                "joints little; give its centre of mass as well, or move them faster"
+            )
+        return tuple(found)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return JSON-serialisable data."""
+        return {
+            "joint_names": list(self.joint_names),
+            "gains": [_finite(value) for value in self.values],
+            "std": [_finite(value) for value in self.std],
+            "payload": dict(zip(INERTIAL_NAMES, self.payload.tolist(), strict=True)),
+            "disagreement": self.disagreement,
+            "covariance_kind": self.covariance_kind,
+            "warnings": list(self.warnings),
+        }
 
 
 def from_paired_runs(
@@ -58,9 +109,11 @@ def from_paired_runs(
     Parameters
     ----------
     arm : identified without the payload with nominal gains, as good as they are known; its friction's shapes
-        are kept.
-    loaded, unloaded : runs with and without the payload, best of one motion.
-    payload : what is known of it by name, ``m`` at least, in the last joint frame.
+        are kept, and the load that friction grows with.
+    loaded, unloaded : runs with and without the payload, best of one motion: what differs between motions is not told
+        from the payload.
+    payload : what is known of it by name, ``m`` at least, in the last joint frame. With its first moments, each joint's
+        gain is known from its own torque; without, joints that hardly feel the mass lean on the others.
 
     Raises
     ------
@@ -78,99 +131,138 @@ def from_paired_runs(
         raise IdentificationError(
             "drive gains need an arm that was identified from currents with nominal gains", code="gains-undetermined"
         )
-    problem = _Problem(arm, PayloadRuns(arm, loaded, unloaded), payload)
-    factors = problem.solve()
-    linear, std, kind = problem.uncertainty(factors)
-    nominal = arm.effort.gains
+    runs = PayloadRuns(arm, loaded, unloaded)
+    agreement = _Agreement(runs.names, payload, arm.model.joint_names)
+    found = agreement.first
+    for _ in range(_LOAD_PASSES):
+        observations = runs.observations(np.append(arm.parameters_, found.payload))
+        views = [_view(observations, j, len(arm.names)) for j in range(arm.model.n_joints)]
+        found = agreement.reach(views)
+    full = np.zeros(10)
+    full[runs.visible.independent] = found.payload
+    told = found.factors > _CERTAIN * found.std
+    if not told.any():
+        raise IdentificationError(
+            "the payload tells no drive gain, as no joint feels it; move it so that it loads all joints, or take a "
+            "heavier one",
+            code="gains-undetermined",
+        )
+    factors = np.where(told, found.factors, np.nan)
     return PairedDriveGains(
-        values=nominal / factors,
-        std=nominal / factors**2 * std,
-        payload=problem.complete(linear),
-        covariance_kind=kind,
+        values=arm.effort.gains / factors,
+        std=arm.effort.gains / factors**2 * found.std,
+        payload=full,
+        disagreement=found.disagreement,
+        joint_names=arm.model.joint_names,
+        covariance_kind=views[0].kind,
     )
 
 
-class _Problem:
-    def __init__(self, arm: Identification, runs: PayloadRuns, payload: Mapping[str, float]) -> None:
-        self._base, self._arm_size = arm.base.count, len(arm.names)
-        self._n = arm.model.n_joints
-        names = [INERTIAL_NAMES[i] for i in runs.visible.independent]
-        self._visible = runs.visible.independent
+class _View(NamedTuple):
+    """What one joint sees of the payload: ``directions @ (c pi)`` (k,) for visible parameters pi, with a root of its
+    inverse covariance, (k, k)."""
+
+    directions: Array
+    values: Array
+    root: Array
+    kind: str
+
+
+class _Agreed(NamedTuple):
+    """Factors c (n,), their standard deviations, the visible payload parameters, and how far joints are apart."""
+
+    factors: Array
+    std: Array
+    payload: Array
+    disagreement: float
+
+
+def _view(observations: Observations, joint: int, known: int) -> _View:
+    """Estimate what one joint alone sees of the payload, beside an arm and a friction of its own."""
+    rows, _ = observations.factors.of_joint(joint)
+    arm, _ = _seen(rows[:, :known])
+    basis = np.linalg.qr(rows[:, :known] @ arm)[0]
+    rest = rows[:, known:] - basis @ (basis.T @ rows[:, known:])
+    payload, directions = _seen(rest, np.linalg.norm(rows[:, known:], axis=0))
+
+    def blocks() -> Iterator[Block]:
+        for columns, effort, motion in observations.blocks():
+            own = columns[:, joint]
+            seen = np.concatenate([own[:, :known] @ arm, own[:, known:] @ payload], axis=1)
+            yield Block(seen[:, None], effort[:, joint, None], motion)
+
+    alone = Observations([f"direction {i + 1}" for i in range(arm.shape[1] + payload.shape[1])], 1, blocks)
+    fitted = OrdinaryLeastSquares().fit_observations(alone)
+    covariance = coloured_covariance(fitted, alone)
+    part = slice(arm.shape[1], None)
+    root: Array = np.linalg.inv(np.linalg.cholesky(covariance.matrix[part, part]))
+    return _View(directions, fitted.coef_[part], root, covariance.kind)
+
+
+def _seen(rows: Array, size: Array | None = None) -> tuple[Array, Array]:
+    """Return combinations (p, k) of the columns (r, p) that are independent, and what parameters are in them (k, p).
+
+    Columns count by their size (p,), by default their length.
+    """
+    length = np.linalg.norm(rows, axis=0) if size is None else size
+    scale = np.where(length > 0.0, length, 1.0)
+    _, values, directions = np.linalg.svd(rows / scale, full_matrices=False)
+    seen = directions[values > _SEEN]
+    return np.asarray(seen.T / scale[:, None]), np.asarray(seen * scale)
+
+
+class _Agreement:
+    """What all joints agree on best.
+
+    Attributes
+    ----------
+    first : gains as they are nominally, and the payload as far as it is known.
+    """
+
+    def __init__(self, names: Sequence[str], payload: Mapping[str, float], joint_names: Sequence[str]) -> None:
+        self._joint_names = joint_names
         self._given = np.array([payload.get(name, 0.0) for name in names])
         self._free = np.array([i for i, name in enumerate(names) if name not in payload], dtype=np.intp)
-        self._observations = runs.observations(np.append(arm.parameters_, self._given))
-        self._factors: JointFactors = self._observations.factors
-        start = WeightedLeastSquares().fit_factors(self._factors, self._observations.names)
-        self._weights = start.weights_
+        n = len(joint_names)
+        self.first = _Agreed(np.ones(n), np.zeros(n), self._given, 1.0)
 
-    def solve(self) -> Array:
-        """Return the factors c (n,)."""
-        found = least_squares(
-            self._unexplained,
-            np.zeros(self._n),
-            bounds=(-_WIDEST, _WIDEST),
-            x_scale=0.1,
-        )
-        if np.any(np.abs(found.x) > 0.999 * _WIDEST):
-            joint = int(np.argmax(np.abs(found.x))) + 1
+    def reach(self, views: Sequence[_View]) -> _Agreed:
+        """Return the factors and the payload that are nearest to what the joints see.
+
+        Raises
+        ------
+        IdentificationError
+            A joint sees nothing of the payload, or all of them too little of what is not known of it.
+        """
+        n = len(views)
+
+        def apart(unknowns: Array) -> Array:
+            payload = self._payload(unknowns[n:])
+            parts = zip(views, unknowns[:n], strict=True)
+            return np.concatenate([v.root @ (v.values - c * (v.directions @ payload)) for v, c in parts])
+
+        found = least_squares(apart, np.append(np.ones(n), np.zeros(self._free.size)), x_scale="jac")
+        slopes = np.asarray(found.jac)
+        size = np.linalg.norm(slopes, axis=0)
+        blind = [self._joint_names[j] for j in np.flatnonzero(size[:n] == 0.0).tolist()]
+        if blind or len(slopes) < size.size or np.linalg.cond(slopes / size) > _SINGULAR:
             raise IdentificationError(
-                f"the payload does not tell the drive gain of joint {joint}; move it so that it loads all joints",
+                f"the payload does not tell the drive gains of {', '.join(blind or self._joint_names)}; move it so "
+                "that it loads all joints, or give its first moments as well",
                 code="gains-undetermined",
-                joint=joint,
+                joints=blind or list(self._joint_names),
             )
-        return np.asarray(np.exp(found.x))
+        freedom = len(slopes) - size.size
+        disagreement = float(np.sqrt(found.fun @ found.fun / freedom)) if freedom > 0 else 1.0
+        spread = np.diag(np.linalg.inv(slopes.T @ slopes))[:n]
+        std = np.sqrt(spread) * max(disagreement, 1.0)
+        return _Agreed(found.x[:n], std, self._payload(found.x[n:]), disagreement)
 
-    def complete(self, linear: Array) -> Array:
-        """Return the ten payload parameters."""
-        values = self._given.copy()
-        values[self._free] = linear[self._arm_size :]
-        result = np.zeros(10)
-        result[self._visible] = values
-        return result
+    def _payload(self, free: Array) -> Array:
+        payload = self._given.copy()
+        payload[self._free] = free
+        return payload
 
-    def uncertainty(self, factors: Array) -> tuple[Array, Array, str]:
-        """Return the linear unknowns, the standard deviations (n,) of the factors, and of which kind they are."""
-        matrix, rest = self._scaled(factors)
-        linear = np.asarray(np.linalg.lstsq(matrix, rest, rcond=None)[0])
-        pi = self._given.copy()
-        pi[self._free] = linear[self._arm_size :]
-        rigid = np.concatenate([linear[: self._base], np.zeros(self._arm_size - self._base), pi])
 
-        given = np.concatenate([np.zeros(self._arm_size), self._given])
-        given[self._arm_size + self._free] = 0.0
-
-        def rows() -> Iterator[Block]:
-            """Linear at the solution: the linear unknowns, then increments of c."""
-            for columns, effort, motion in self._observations.blocks():
-                slopes = (columns @ rigid)[:, :, None] * np.eye(self._n)
-                scaled = self._with_factors(columns, factors[:, None])
-                yield Block(np.concatenate([scaled, slopes], axis=2), effort - factors * (columns @ given), motion)
-
-        names = [*(f"x{i}" for i in range(linear.size)), *(f"c{j + 1}" for j in range(self._n))]
-        observations = Observations(names, self._n, rows)
-        fitted = WeightedLeastSquares().fit_observations(observations)
-        covariance = coloured_covariance(fitted, observations)
-        return linear, np.asarray(np.sqrt(np.diag(covariance.matrix)[-self._n :])), covariance.kind
-
-    def _with_factors(self, columns: Array, factors: Array) -> Array:
-        """Return the columns of the linear unknowns, those of bodies times c; factors broadcast to (..., 1)."""
-        free = self._arm_size + self._free
-        bodies, friction = columns[..., : self._base] * factors, columns[..., self._base : self._arm_size]
-        return np.concatenate([bodies, friction, columns[..., free] * factors], axis=-1)
-
-    def _scaled(self, factors: Array) -> tuple[Array, Array]:
-        """Return matrix and right-hand side of the linear unknowns for factors c."""
-        matrices, sides = [], []
-        given = self._given.copy()
-        given[self._free] = 0.0
-        for j, (c, weight) in enumerate(zip(factors, self._weights, strict=True)):
-            rows, effort = self._factors.of_joint(j)
-            matrices.append(self._with_factors(rows, np.full((len(rows), 1), c)) * weight)
-            sides.append((effort - c * (rows[:, self._arm_size :] @ given)) * weight)
-        return np.concatenate(matrices), np.concatenate(sides)
-
-    def _unexplained(self, logarithms: Array) -> Array:
-        """Return the residual of the linear unknowns' best values for factors c, given by their logarithms."""
-        matrix, rest = self._scaled(np.exp(logarithms))
-        orthogonal, _ = np.linalg.qr(matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300))
-        return np.asarray(rest - orthogonal @ (orthogonal.T @ rest))
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
