@@ -57,6 +57,7 @@ class PairedDriveGains:
     payload : (10,) parameters of the payload, the known ones as given.
     disagreement : how many times further the joints are apart, root mean square, than noise explains; 1 is as expected,
         and from 1 on the standard deviations grow with it.
+    nominal : (n,) gains that the arm was identified with.
     joint_names : (n,).
     covariance_kind : how the standard deviations were found.
     """
@@ -65,6 +66,7 @@ class PairedDriveGains:
     std: Array
     payload: Array
     disagreement: float
+    nominal: Array
     joint_names: tuple[str, ...]
     covariance_kind: str
 
@@ -92,6 +94,7 @@ class PairedDriveGains:
         """Return JSON-serialisable data."""
         return {
             "joint_names": list(self.joint_names),
+            "nominal": self.nominal.tolist(),
             "gains": [_finite(value) for value in self.values],
             "std": [_finite(value) for value in self.std],
             "payload": dict(zip(INERTIAL_NAMES, self.payload.tolist(), strict=True)),
@@ -99,6 +102,21 @@ class PairedDriveGains:
             "covariance_kind": self.covariance_kind,
             "warnings": list(self.warnings),
         }
+
+
+def known_payload(mass: float, com: Sequence[float] | None = None) -> dict[str, float]:
+    """Return the parameters of a payload (kg, m in the last joint frame) as ``from_paired_runs`` takes them.
+
+    Raises
+    ------
+    InputError
+        The mass is not positive, or a value is not finite.
+    """
+    values = [mass, *(com or ())]
+    if not (np.all(np.isfinite(values)) and mass > 0.0):
+        raise InputError(f"a payload needs a positive mass in kg and a centre of mass in m, got {values}")
+    moments = {} if com is None else {f"m{axis}": mass * x for axis, x in zip("xyz", com, strict=True)}
+    return {"m": mass, **moments}
 
 
 def from_paired_runs(
@@ -153,6 +171,7 @@ def from_paired_runs(
         std=arm.effort.gains / factors**2 * found.std,
         payload=full,
         disagreement=found.disagreement,
+        nominal=arm.effort.gains,
         joint_names=arm.model.joint_names,
         covariance_kind=views[0].kind,
     )

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from core.errors import DynidError
-from service.cli import demo, excite, export, identify, payload, serve
+from service.cli import demo, drive_gains, excite, export, identify, payload, serve
 from service.cli.options import ListOptionsCommand
 
 app = typer.Typer(
@@ -45,6 +45,7 @@ app.command("demo")(demo.demo)
 app.command("excite", cls=ListOptionsCommand)(excite.excite)
 app.command("identify", cls=ListOptionsCommand)(identify.identify)
 app.command("payload", cls=ListOptionsCommand)(payload.payload)
+app.command("drive-gains", cls=ListOptionsCommand)(drive_gains.drive_gains)
 app.command("export")(export.export)
 app.command("convert")(export.convert)
 

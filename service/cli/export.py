@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from core.errors import InputError
+from service.cli.options import read_result
 
 
 def export(
@@ -27,9 +27,8 @@ def export(
 ) -> None:
     """Write an identified robot as URDF, model file, C header or table of parameters."""
     from core import export as exporting
-    from core.pipelines.identification import Identification
 
-    written = exporting.export(Identification.from_document(_document(result)), to, allow_deviation=allow_deviation)
+    written = exporting.export(read_result(result), to, allow_deviation=allow_deviation)
     try:
         with out.open("w" if force else "x", encoding="utf-8") as file:
             file.write(written.text)
@@ -65,15 +64,3 @@ def convert(
     write(recording, out, to, overwrite=force)
     signals = ", ".join(recording.present())
     typer.echo(f"{recording.t.size} samples of {recording.n_joints} joints ({signals}) written to {out}")
-
-
-def _document(path: Path) -> dict[str, object]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise InputError(f"{path}: not the document of a result")
-    return document

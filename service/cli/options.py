@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 from core.errors import InputError
 
 if TYPE_CHECKING:
+    from core.pipelines.identification import Identification
     from core.recordings.recording import Recording
     from core.signals import SignalSettings
 
@@ -115,6 +116,22 @@ def parse_number(word: str, problem: str) -> float:
     if "_" in word or not isfinite(value):
         raise InputError(problem)
     return value
+
+
+def read_result(path: Path, option: str | None = None) -> Identification:
+    """Return the identification in a file that ``dynid identify --json`` or the service wrote."""
+    from core.pipelines.identification import Identification
+
+    where = f"{option}: {path}" if option else str(path)
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{where}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{where}: not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InputError(f"{where}: not the document of a result")
+    return Identification.from_document(document)
 
 
 def check_writable(path: Path | None) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from core.errors import InputError
-from service.cli.options import check_writable, parse_friction, parse_gains, read_recordings, write_json
+from service.cli.options import check_writable, parse_friction, parse_gains, read_recordings, read_result, write_json
 
 if TYPE_CHECKING:
-    from core.pipelines.identification import Identification
     from core.recordings.recording import Recording
 
 FRICTION = "arctan+load+hysteresis"
@@ -69,7 +67,7 @@ def payload(
     carrying = read_recordings(loaded or [], format, columns)
     bare: list[Recording] = []
     if arm is not None:
-        identified = _read_result("--arm", arm)
+        identified = read_result(arm, "--arm")
     else:
         if model is None:
             raise InputError("--unloaded needs --model, to identify the robot")
@@ -82,25 +80,13 @@ def payload(
             )
     with console.status("identifying the payload"):
         if after is not None:
-            found = payload_from_change(identified, _read_result("--after", after))
+            found = payload_from_change(identified, read_result(after, "--after"))
         else:
             found = identify_payload(identified, carrying, bare)
     _print(console, found.to_document())
     if json_file is not None:
         write_json(json_file, found.to_document())
         console.print(f"written to {json_file}")
-
-
-def _read_result(option: str, path: Path) -> Identification:
-    from core.pipelines.identification import Identification
-
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{option}: {path} is no readable result: {error}") from error
-    if not isinstance(document, dict):
-        raise InputError(f"{option}: {path} is no result of 'dynid identify'")
-    return Identification.from_document(document)
 
 
 def _print(console: Any, document: dict[str, Any]) -> None:
