@@ -15,14 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.excitation.interior_point import FROM_AFAR, POLISH, descend
+from core.excitation.interior_point import FINISH, FROM_AFAR, POLISH, descend
 from core.excitation.search import Search, inwards
 
 Array = NDArray[np.float64]
 
 STARTS = 2
 PATIENCE = 6
-"""Steps of a walk without a gain before it is left."""
+"""Steps of a walk without a gain before it is left; twice as many for the one that leads."""
+WALKING = 0.88
+"""Share of the budget after which the best is finished."""
 GAIN, LOSS, STRAYED = 0.005, 0.02, 0.05
 """On the criterion's logarithmic scale: what counts as a gain, what loss a step of the walk may bring, and how far
 from the best it may stray."""
@@ -150,7 +152,7 @@ class _BasinHopping:
         """Return the best of a few descents."""
         best = Place(np.inf, self._referee.centre)
         for _ in range(STARTS):
-            if self._referee.over():
+            if self.over():
                 break
             x = descend(self._referee, self._referee.random_start(), FROM_AFAR)
             best = min(best, self._polished(x, np.inf), key=lambda known: known.figure)
@@ -170,7 +172,7 @@ class _BasinHopping:
         """
         referee = self._referee
         best, stuck = place, 0
-        while stuck < PATIENCE and not referee.over():
+        while stuck < self._patience(best) and not self.over():
             kind = self._chances.draw(referee.random)
             reached = self._polished(self._hop(kind, place.x), place.figure + LOSS)
             self._chances.learn(kind, reached.figure < place.figure)
@@ -181,6 +183,23 @@ class _BasinHopping:
             if place.figure > best.figure + STRAYED:
                 place = best
         return best
+
+    def finish(self) -> None:
+        """Sharpen the best once more; then what lies near it, as long as there is time."""
+        near = False
+        while self.best is not None and not self._referee.over():
+            x = self._hop("near", self.best.x) if near else self.best.x
+            x = descend(self._referee, x, FINISH)
+            self._elite.add(Place(self._referee.offer(x), x))
+            near = True
+
+    def _patience(self, best: Place) -> int:
+        leads = self.best is None or best.figure <= self.best.figure
+        return 2 * PATIENCE if leads else PATIENCE
+
+    def over(self) -> bool:
+        """Whether walks are to end: the rest of the time is for finishing."""
+        return self._referee.over() or self._referee.elapsed > WALKING * self._referee.budget
 
     def _hop(self, kind: str, x: Array) -> Array:
         referee = self._referee
@@ -212,8 +231,9 @@ def search(referee: Search, warm: Sequence[Array] = ()) -> None:
     hopping = _BasinHopping(referee)
     if warm and not referee.over():
         hopping.walk(hopping.go_on(warm))
-    while not referee.over():
+    while not hopping.over():
         ended = hopping.walk(hopping.begin())
         best = hopping.best
         if best is not None and best.figure < ended.figure:
             hopping.walk(best)
+    hopping.finish()

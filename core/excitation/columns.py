@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import InputError
+from core.excitation.column_kernels import add_own_slopes, put_own_columns, widen
 from core.excitation.excited_platform import ExcitedPlatform
 from core.excitation.excited_robot import ExcitedArm, ExcitedRobot
 from core.excitation.trajectory import Motion
@@ -119,19 +120,16 @@ class _Friction:
 
     def beside(self, base: Array, qd: Array, sign_width: float) -> Array:
         """Return (N, n, p), friction columns at rates qd (N, n) to the right of a base regressor (N, n, b)."""
-        rows, n, b = base.shape
-        out = np.zeros((rows, n, b + len(self.names)))
-        out[:, :, :b] = base
+        out = widen(base, len(self.names))
         for law, joints, places in self._groups:
-            columns = law.columns(qd[:, joints].ravel(), sign_width=sign_width)
-            out[:, joints[:, None], places] = columns.reshape(rows, *places.shape)
+            put_own_columns(law.columns(qd[:, joints].ravel(), sign_width=sign_width), joints, places, out)
         return out
 
     def add_pull_back(self, qd: Array, weights: Array, sign_width: float, out: Array) -> None:
         """Add to out (N, n) what weights (N, n, p) on the columns mean for qd (N, n)."""
         for law, joints, places in self._groups:
-            slopes = law.slopes(qd[:, joints].ravel(), sign_width=sign_width).reshape(len(qd), *places.shape)
-            out[:, joints] += np.einsum("kjc,kjc->kj", weights[:, joints[:, None], places], slopes)
+            slopes = law.slopes(qd[:, joints].ravel(), sign_width=sign_width)
+            add_own_slopes(weights, slopes, joints, places, out)
 
 
 def _weights(weights: Array, robot: ExcitedRobot) -> Array:

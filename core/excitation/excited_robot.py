@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from core.dynamics.base_parameters import reduce_to_base
 from core.dynamics.regressor_adjoint import regressor_adjoint
+from core.excitation.column_kernels import spread_columns, take_columns
 from core.excitation.limits import DesignLimits
 from core.excitation.motion_check import MotionReport, check_motion, units_of
 from core.excitation.nonlinear_limits import NonlinearLimits, TorqueLimits, WorkspaceLimits
@@ -127,12 +128,10 @@ class ExcitedArm:
         return q, qd, qdd
 
     def base_regressor(self, motion: Motion) -> Array:
-        return self.model.regressor(*motion)[:, :, self._base.independent]
+        return take_columns(self.model.regressor(*motion), self._base.independent)
 
     def pull_back(self, motion: Motion, weights: Array) -> Motion:
-        full = np.zeros((*weights.shape[:2], self.model.n_parameters))
-        full[:, :, self._base.independent] = weights
-        return self._adjoint(motion, full)
+        return self._adjoint(motion, spread_columns(weights, self._base.independent, self.model.n_parameters))
 
     def coordinate_limits(self, limits: DesignLimits) -> JointLimits:
         return limits.joints

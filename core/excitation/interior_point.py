@@ -22,33 +22,41 @@ _DAMPING = 0.2  # Powell's
 _ARMIJO = 1e-4
 _HALVINGS = 20
 _TO_THE_LIMIT = 0.95
+_RIDGES = (0.0, 1e-12, 1e-8)
+"""Shares of its diagonal that are added to a Hessian that rounding has made indefinite."""
 
 
 @dataclass(frozen=True)
 class Stage:
     """One minimisation with fixed smoothing: at most ``iterations`` of them, fewer once it has settled.
 
-    A ``coarse`` one has half the samples: enough to find a valley, at little more than half the cost.
+    ``density`` is how many samples it has, as a share of the problem's own: half of them are enough to find a valley.
     """
 
     smoothing: Smoothing
     iterations: int
-    coarse: bool = False
+    density: float = 1.0
     tolerance: float = 1e-4
 
 
 FROM_AFAR = (
-    Stage(Smoothing(2, 0.2, 1e-2), 60, coarse=True),
-    Stage(Smoothing(8, 0.1, 3e-3), 60, coarse=True),
+    Stage(Smoothing(2, 0.2, 1e-2), 60, 0.5),
+    Stage(Smoothing(8, 0.1, 3e-3), 60, 0.5),
 )
 """From a random start into a valley."""
 
 POLISH = (
-    Stage(Smoothing(16, 0.05, 1e-3), 60, coarse=True),
-    Stage(Smoothing(128, 0.02, 1e-4), 120),
-    Stage(Smoothing(512, 0.01, 3e-5), 120),
+    Stage(Smoothing(16, 0.05, 1e-3), 60, 0.5),
+    Stage(Smoothing(64, 0.03, 2e-4), 80, 0.5),
+    Stage(Smoothing(256, 0.01, 5e-5), 120),
 )
 """Smooth, then sharpen."""
+
+FINISH = (
+    Stage(Smoothing(512, 0.01, 1e-5), 150, 2.0, 1e-6),
+    Stage(Smoothing(1024, 0.01, 2e-6), 150, 2.0, 1e-6),
+)
+"""The last per cent, at four times the cost."""
 
 
 def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], bool]) -> Array:
@@ -57,17 +65,20 @@ def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], 
     if not np.isfinite(here.merit):
         return x
     curvature = np.eye(x.size)
+    length = 1.0
     for _ in range(stage.iterations):
         if stop():
             break
-        factor = linalg.cho_factor(curvature + here.barrier_hessian, lower=True, check_finite=False)
-        step = -linalg.cho_solve(factor, here.gradient, check_finite=False)
+        step = _newton_step(curvature + here.barrier_hessian, here.gradient)
+        if step is None:
+            break
         slope = float(step @ here.gradient)
         if -slope < stage.tolerance:
             break
-        there = _line_search(problem, here, step, slope, stage.smoothing)
-        if there is None:
+        found = _line_search(problem, here, step, slope, stage.smoothing, 2.0 * length)
+        if found is None:
             break
+        there, length = found
         _learn(curvature, (there.x - here.x).ravel(), there.criterion_gradient - here.criterion_gradient)
         here = there
     return here.x
@@ -76,21 +87,37 @@ def minimise(problem: DesignProblem, x: Array, stage: Stage, stop: Callable[[], 
 def descend(referee: Search, x: Array, plan: Sequence[Stage]) -> Array:
     """Run stages one after the other, each from the last one's result."""
     for stage in plan:
-        problem = referee.problem.coarser if stage.coarse else referee.problem
+        problem = referee.problem.with_density(stage.density)
         x = minimise(problem, inwards(problem, x, referee.centre), stage, referee.over)
     return x
 
 
-def _line_search(problem: DesignProblem, here: Point, step: Array, slope: float, smoothing: Smoothing) -> Point | None:
+def _newton_step(hessian: Array, gradient: Array) -> Array | None:
+    """Return ``-hessian^-1 gradient``; None where the Hessian is singular to rounding, as close to a limit."""
+    diagonal = np.diag_indices_from(hessian)
+    for ridge in _RIDGES:
+        hessian[diagonal] *= 1.0 + ridge
+        try:
+            factor = linalg.cho_factor(hessian, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            continue
+        return -np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+    return None
+
+
+def _line_search(
+    problem: DesignProblem, here: Point, step: Array, slope: float, smoothing: Smoothing, longest: float
+) -> tuple[Point, float] | None:
+    """Return where a step leads that is good enough, and the share of it that was taken."""
     direction = step.reshape(here.x.shape)
-    length = first = min(1.0, _TO_THE_LIMIT * problem.linear.largest_step(here.x, direction))
+    length = first = min(1.0, longest, _TO_THE_LIMIT * problem.linear.largest_step(here.x, direction))
     for _ in range(_HALVINGS):
         x = here.x + length * direction
         most = here.merit + _ARMIJO * length * slope
         if length == first or problem.merit(x, smoothing) <= most:  # the first is good enough as a rule
             there = problem.point(x, smoothing)
             if there.merit <= most:
-                return there
+                return there, length
         length *= 0.5
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +86,7 @@ class DesignProblem:
         self.limits = limits
         self.prior = prior
         self.samples = samples
+        self._others: dict[float, DesignProblem] = {}
         t = np.linspace(0.0, family.duration, samples + 1)
         self.period = family.duration / samples
         self.basis = family.basis(t)[:3]
@@ -99,10 +99,11 @@ class DesignProblem:
         self._blocks = Blocks(np.append(0, np.cumsum(seen.sum(axis=1))), np.nonzero(seen)[1])
         self._weights = np.zeros((samples + 1, *seen.shape))
 
-    @cached_property
-    def coarser(self) -> DesignProblem:
-        """The same on a grid of half as many samples."""
-        return self.on_grid(max(self.samples // 2, 1))
+    def with_density(self, share: float) -> DesignProblem:
+        """Return the same with another number of samples, as a share of this one's; kept for the next time."""
+        if share not in self._others:
+            self._others[share] = self if share == 1.0 else self.on_grid(max(round(share * self.samples), 1))
+        return self._others[share]
 
     def on_grid(self, samples: int) -> DesignProblem:
         """Return the same on another grid."""
