@@ -18,6 +18,7 @@ from service.api.folders import own_folders
 from service.api.metrics import Metrics
 from service.api.models import Check, Readiness
 from service.api.readiness import WorkerProbe, check_database, check_robot
+from service.api.result_exports import ResultExports
 from service.api.sse import Streams
 from service.devices import DeviceSupervisor
 from service.errors import NotFoundError
@@ -46,6 +47,7 @@ class ServiceContext:
     engine: JobEngine
     metrics: Metrics
     workers: WorkerProbe
+    exports: ResultExports
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Streams = field(default_factory=Streams)
 
@@ -112,7 +114,8 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         stack.push_async_callback(engine.close)
         await engine.start()
         await asyncio.gather(*(device.start() for device in devices.values()))
-        context = ServiceContext(settings, key, database, devices, engine, Metrics(database), WorkerProbe(executor))
+        asked = WorkerProbe(executor), ResultExports(executor)
+        context = ServiceContext(settings, key, database, devices, engine, Metrics(database), *asked)
         stack.push_async_callback(context.begin_close)
         yield context
 

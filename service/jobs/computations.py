@@ -162,6 +162,14 @@ def build_feedforward(
     )
 
 
+def export_result(document: dict[str, Any], format: str, allow_deviation: float | None) -> str:
+    """Write an identification for another program; arguments and errors as of ``core.export.export``."""
+    from core.export import export
+    from core.pipelines.identification import Identification
+
+    return export(Identification.from_document(document), format, allow_deviation=allow_deviation).text
+
+
 def read_all(sources: Sequence[RecordingSource]) -> list[Recording]:
     """Read recorded files, named by their identifiers.
 
