@@ -170,7 +170,7 @@ def test_says_what_binds(limits: Path) -> None:
         ("start = [0, 0, 0, 0, 0, 0]\nspeed = [1, 1, 1, 1, 1, 1]", "unknown keys ['speed']"),
         ("start = [0, 0, 0, 0, 0, 0]\nstart_deg = [0, 0, 0, 0, 0, 0]", "in rad and in degrees"),
         ("start = [0, 0, 0, 0, 0, 0]\njerk = [1, 1, 1, 1, 1, 0]", "positive limit"),
-        ("start = [0, 0, 0, 0, 0, 0]\nfloor = 'low'", "floor: expected a number of metres"),
+        ("start = [0, 0, 0, 0, 0, 0]\nfloor = 'low'", "floor: expected a number, got"),
         ("start = [0, 0, 0, 0, 0, 0]\nbox = [[0, 0, 0]]", "box: expected 2 x 3 numbers"),
         ("start = [0, 0, 0, 0, 0, 0]\nradii = [0.1]", "radii: expected 7 numbers"),
         ("start = ['0', '0', '0', '0', '0', '0']", "start: expected 6 numbers"),
@@ -178,7 +178,7 @@ def test_says_what_binds(limits: Path) -> None:
         ("start = [0, 0, 0, 0, 0, inf]", "start: expected 6 finite numbers"),
         ("start = [0, 0, 0, 0, 0, 0]\nvelocity = [nan, 1, 1, 1, 1, 1]", "velocity: expected 6 numbers"),
         ("start = [0, 0, 0, 0, 0, 0]\nvelocity = 3.0", "velocity: expected 6 numbers, got 3.0"),
-        ("start = [0, 0, 0, 0, 0, 0]\nfloor = true", "floor: expected a number of metres"),
+        ("start = [0, 0, 0, 0, 0, 0]\nfloor = true", "floor: expected a number, got"),
         ("start = [0, 0, 0, 0, 0, 0]\nself_collision = -0.1", "self_collision must not be negative"),
         ("start = [0, 0, 0, 0, 0, 0]\nbox = [[0, 0, 0], [1, -1, 1]]", "the least and the largest x, y, z"),
         (
