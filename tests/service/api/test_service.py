@@ -316,6 +316,7 @@ def test_every_route_that_is_promised_exists(openapi: dict[str, Any]) -> None:
         "/jobs/{job_id}/events": "GET",
         "/results": "GET",
         "/results/{result_id}": "GET",
+        "/results/{result_id}/export": "GET",
         "/results/{result_id}/promote": "POST",
         "/robots/{robot}/results/rollback": "POST",
         "/feedforward-tables": "GET",
