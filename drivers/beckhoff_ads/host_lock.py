@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import tempfile
@@ -27,8 +26,11 @@ class HostLock:
         DriverError
             ``ads-in-use``: another process has it.
         """
-        if self._descriptor is not None:
-            return
+        while self._descriptor is None:
+            self._descriptor = self._try()
+
+    def _try(self) -> int | None:
+        """Lock the file; None when whoever had it before has removed it meanwhile."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:  # made by another user
@@ -39,15 +41,18 @@ class HostLock:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
             raise self._in_use(f"process {holder}") from error
+        if os.fstat(descriptor).st_nlink == 0:
+            os.close(descriptor)
+            return None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        self._descriptor = descriptor
+        return descriptor
 
     def release(self) -> None:
         """Give it back; harmless when it is not held."""
         if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.close(self._descriptor)
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
             self._descriptor = None
 
     def _in_use(self, by: str) -> DriverError:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from drivers.contract import DriverProtocolError
 
 WORD = 2**32
-GUARD = 64  # slots that a reader who comes too late leaves between the writer and himself
+TOO_LATE = 1 / 64  # of the ring: what is overwritten that soon cannot be read in time
+ROOM = 1 / 8  # of the ring, by which a reader who was too late goes on ahead of what is overwritten next
 
 
 class RingCursor:
@@ -42,10 +43,10 @@ class RingCursor:
         return [piece for piece in pieces if piece[1]]
 
     def catch_up(self, head: int) -> None:
-        """Give up what is about to be overwritten before it can be read."""
-        excess = self.waiting(head) - (self._length - GUARD)
-        if excess > 0:
-            self._skip(excess)
+        """Give up what is overwritten, or will be before it can be read; with room enough not to be too late again."""
+        left = self._length - self.waiting(head)
+        if left < TOO_LATE * self._length:
+            self._skip(int(ROOM * self._length) - left)
 
     def take(self, slots: NDArray[Any], head_before: int, head_after: int) -> NDArray[Any]:
         """Return the samples among ``slots``, which were read at `pieces`, and go on behind them.
