@@ -162,6 +162,44 @@ def build_feedforward(
     )
 
 
+def find_payload(
+    channel: TaskChannel,
+    *,
+    document: dict[str, Any],
+    loaded: Sequence[RecordingSource],
+    unloaded: Sequence[RecordingSource],
+) -> dict[str, Any]:
+    """Return the document of what an identified robot carries."""
+    from core.pipelines.identification import Identification
+    from core.pipelines.payload import identify_payload
+
+    robot = Identification.from_document(document)
+    channel.report(0.1, "reading runs")
+    carrying, bare = read_all(loaded), read_all(unloaded)
+    channel.report(0.3, "estimating")
+    return identify_payload(robot, carrying, bare).to_document()
+
+
+def find_drive_gains(
+    channel: TaskChannel,
+    *,
+    document: dict[str, Any],
+    loaded: Sequence[RecordingSource],
+    unloaded: Sequence[RecordingSource],
+    mass: float,
+    com: Sequence[float] | None,
+) -> dict[str, Any]:
+    """Return the document of a robot's drive gains, from a payload of known mass and perhaps centre of mass."""
+    from core.pipelines.identification import Identification
+    from core.pipelines.paired_drive_gains import from_paired_runs, known_payload
+
+    robot = Identification.from_document(document)
+    channel.report(0.1, "reading runs")
+    carrying, bare = read_all(loaded), read_all(unloaded)
+    channel.report(0.3, "comparing")
+    return from_paired_runs(robot, carrying, bare, known_payload(mass, com)).to_document()
+
+
 def export_result(document: dict[str, Any], format: str, allow_deviation: float | None) -> str:
     """Write an identification for another program; arguments and errors as of ``core.export.export``."""
     from core.export import export

@@ -35,6 +35,12 @@ class JobFailedError(DynidError):
     code = "job-failed"
 
 
+def named_robot(session: Session, request: BaseModel) -> str:
+    """Return the robot that a request names itself."""
+    name: str = request.robot  # type: ignore[attr-defined]
+    return name
+
+
 @dataclass(frozen=True)
 class Kind(Generic[RequestT]):
     """One kind of job.
@@ -43,23 +49,24 @@ class Kind(Generic[RequestT]):
     ----------
     request : what it takes.
     phases : its phases in order, each with its share of the whole job's progress.
+    time_limit : s after which it is ended, unless it sets another limit itself.
+    check : refuses, when it is submitted, a request that cannot succeed; what it returns is of no interest.
+    run : does the work and returns the result.
+    robot : the robot a request is about, by default the one it names; raises NotFoundError where what it names does
+        not exist.
     computes : waits for a worker; such jobs are bounded in number.
     moves : needs the robot's permit, lease and one motion slot.
-    time_limit : s after which it is ended, unless it sets another limit itself.
-    robot : the robot a request is about; raises NotFoundError where what it names does not exist.
-    check : refuses, when it is submitted, a request that cannot succeed.
-    run : does the work and returns the result.
     """
 
     name: JobKind
     request: type[RequestT]
     phases: Mapping[str, float]
-    computes: bool
-    moves: bool
     time_limit: float
-    robot: Callable[[Session, RequestT], str]
-    check: Callable[[Session, RequestT], None]
+    check: Callable[[Session, RequestT], object]
     run: Callable[[JobContext, RequestT], Awaitable[BaseModel]]
+    robot: Callable[[Session, RequestT], str] = named_robot
+    computes: bool = False
+    moves: bool = False
 
 
 @dataclass(frozen=True)

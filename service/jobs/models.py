@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from core.signals.settings import Kinematics, Marked, OnGap, Periods, TorqueFilter, Velocity
+
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 PerJoint = Annotated[list[float], Field(min_length=1, max_length=64)]
@@ -25,6 +27,8 @@ class JobKind(StrEnum):
     IDENTIFY = "identify"
     VALIDATE = "validate"
     FEEDFORWARD = "feedforward"
+    PAYLOAD = "payload"
+    DRIVE_GAINS = "drive_gains"
 
 
 class _Model(BaseModel):
@@ -156,17 +160,37 @@ class ExciteResult(_Model):
 
 
 class SignalRequest(_Model):
-    """What is done to the signals before anything is estimated; absent fields take the pipeline's defaults."""
+    """What is done to the signals before anything is estimated; absent fields take the pipeline's defaults.
+
+    The fields are those of ``core.signals.SignalSettings``.
+    """
 
     rate: Annotated[Positive | None, Field(description="Rows per second that enter the estimate, Hz.")] = None
     order: Annotated[int | None, Field(ge=1, le=10, description="Of the zero-phase Butterworth filters.")] = None
-    kinematic_cutoff: Annotated[Positive | None, Field(description="On position and velocity, Hz.")] = None
     torque_cutoff: Annotated[Positive | None, Field(description="On torque and regressor alike, Hz.")] = None
-    velocity: Annotated[
-        Literal["measured", "differentiated"] | None, Field(description="Where velocity comes from.")
-    ] = None
+    kinematic_cutoff: Annotated[Positive | None, Field(description="On position and velocity, Hz.")] = None
+    velocity: Annotated[Velocity | None, Field(description="Where velocity comes from.")] = None
     max_gap: Annotated[Positive | None, Field(description="Longest gap that is interpolated, s.")] = None
-    on_gap: Annotated[Literal["split", "refuse"] | None, Field(description="What a longer gap means.")] = None
+    on_gap: Annotated[OnGap | None, Field(description="What a longer gap means.")] = None
+    torque_filter: Annotated[TorqueFilter | None, Field(description="Of torque and regressor alike.")] = None
+    smoothing_passes: Annotated[int | None, Field(ge=1, le=10_000, description="Of `five_point_cubic`.")] = None
+    delay: Annotated[
+        float | None, Field(allow_inf_nan=False, description="By which torque lags behind position, s.")
+    ] = None
+    marked: Annotated[
+        Marked | None, Field(description="What becomes of outliers and frozen samples: told, left out, not looked for.")
+    ] = None
+    period: Annotated[Positive | None, Field(description="Of a repeated excitation, s.")] = None
+    periods: Annotated[Periods | None, Field(description="`averaged`: periods are replaced by their mean.")] = None
+    skipped_periods: Annotated[int | None, Field(ge=0, description="At the start, before averaging.")] = None
+    kinematics: Annotated[
+        Kinematics | None, Field(description="`fourier`: position refitted by a Fourier series of `period`.")
+    ] = None
+    fourier_order: Annotated[int | None, Field(ge=1, le=100, description="Harmonics of that series.")] = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return what is stated, as ``SignalSettings.from_document`` takes it."""
+        return self.model_dump(exclude_none=True)
 
 
 class IdentifyRequest(_Model):
@@ -265,12 +289,88 @@ class FeedforwardResult(_Model):
     crc32: int
 
 
+class PayloadRequest(_Model):
+    """Estimate what a robot carries, from runs with it and a result of the robot without it."""
+
+    kind: Literal[JobKind.PAYLOAD] = JobKind.PAYLOAD
+    result_id: Annotated[str, Field(description="Of the robot alone, in N·m; best with load-dependent friction.")]
+    loaded: RecordingIds
+    unloaded: Annotated[
+        list[str], Field(max_length=64, description="The same motion without the payload: makes it surer.")
+    ] = []
+
+
+class PayloadResult(_Model):
+    """The payload. Parameters that the runs do not tell are not in `identified`, and are not to be relied on."""
+
+    kind: Literal[JobKind.PAYLOAD] = JobKind.PAYLOAD
+    frame: Annotated[str, Field(description="That all of it is given in.")]
+    mass: Annotated[float, Field(description="kg")]
+    mass_std: float
+    centre: Annotated[list[float] | None, Field(description="Of mass, m; null where there is no mass.")]
+    centre_std: list[float] | None
+    inertia: Annotated[list[list[float]] | None, Field(description="About the centre of mass, kg·m².")]
+    names: Annotated[list[str], Field(description="Of the ten parameters about the frame's origin.")]
+    parameters: list[float]
+    std: list[float]
+    covariance: list[list[float]]
+    covariance_kind: str
+    identified: list[str]
+    relations: Annotated[dict[str, str], Field(description="What a parameter stands for together with others.")]
+    rms_without: Annotated[list[float], Field(description="Residual of the loaded runs without the payload, N·m.")]
+    rms_with: Annotated[list[float], Field(description="The same with it.")]
+    warnings: list[str]
+
+
+class DriveGainsRequest(_Model):
+    """Estimate drive gains from runs with and without a payload that was weighed."""
+
+    kind: Literal[JobKind.DRIVE_GAINS] = JobKind.DRIVE_GAINS
+    result_id: Annotated[str, Field(description="Of the robot alone, from currents with nominal gains.")]
+    loaded: RecordingIds
+    unloaded: Annotated[RecordingIds, Field(description="Best of the same motion.")]
+    payload_mass: Annotated[Positive, Field(description="kg")]
+    payload_com: Annotated[
+        tuple[float, float, float] | None, Field(description="In the last joint frame, m; gains get surer.")
+    ] = None
+
+
+class DriveGainsResult(_Model):
+    """The gains, N·m/A per joint; null for joints that hardly feel the payload. Nothing was stored or changed."""
+
+    kind: Literal[JobKind.DRIVE_GAINS] = JobKind.DRIVE_GAINS
+    joint_names: list[str]
+    nominal: list[float]
+    gains: list[float | None]
+    std: list[float | None]
+    payload: Annotated[dict[str, float], Field(description="Its parameters in the last joint frame, as found.")]
+    disagreement: Annotated[
+        float, Field(description="How many times further the joints are apart than noise explains.")
+    ]
+    covariance_kind: str
+    warnings: list[str]
+
+
 JobRequest = Annotated[
-    PlayRequest | RecordRequest | ExciteRequest | IdentifyRequest | ValidateRequest | FeedforwardRequest,
+    PlayRequest
+    | RecordRequest
+    | ExciteRequest
+    | IdentifyRequest
+    | ValidateRequest
+    | FeedforwardRequest
+    | PayloadRequest
+    | DriveGainsRequest,
     Field(discriminator="kind"),
 ]
 JobResult = Annotated[
-    PlayResult | RecordResult | ExciteResult | IdentifyResult | ValidateResult | FeedforwardResult,
+    PlayResult
+    | RecordResult
+    | ExciteResult
+    | IdentifyResult
+    | ValidateResult
+    | FeedforwardResult
+    | PayloadResult
+    | DriveGainsResult,
     Field(discriminator="kind"),
 ]
 

@@ -40,7 +40,8 @@ async def submit_job(
         ),
     ] = None,
 ) -> JobView:
-    """Start work that takes longer than a request: `play`, `record`, `identify`, `validate`, `feedforward`.
+    """Start work that takes longer than a request: `play`, `record`, `excite`, `identify`, `validate`, `feedforward`,
+    `payload`, `drive_gains`.
 
     Motion needs the permit armed and the lease's token. 409 says what is in the way, 429 that too much waits.
     """

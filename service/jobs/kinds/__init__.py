@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.jobs.context import Kind
+from service.jobs.kinds.drive_gains import DRIVE_GAINS
 from service.jobs.kinds.excite import EXCITE
 from service.jobs.kinds.feedforward import FEEDFORWARD
 from service.jobs.kinds.identify import IDENTIFY
+from service.jobs.kinds.payload import PAYLOAD
 from service.jobs.kinds.play import PLAY
 from service.jobs.kinds.record import RECORD
 from service.jobs.kinds.validate import VALIDATE
 from service.jobs.models import JobKind
 
 KINDS: Mapping[JobKind, Kind[Any]] = {
-    kind.name: kind for kind in (PLAY, RECORD, EXCITE, IDENTIFY, VALIDATE, FEEDFORWARD)
+    kind.name: kind for kind in (PLAY, RECORD, EXCITE, IDENTIFY, VALIDATE, FEEDFORWARD, PAYLOAD, DRIVE_GAINS)
 }

@@ -16,10 +16,6 @@ GRACE_SECONDS = 10.0
 """How long a search that was asked to stop may take to verify the best it has found."""
 
 
-def check(session: Session, request: ExciteRequest) -> None:
-    warm_start(session, request)
-
-
 def warm_start(session: Session, request: ExciteRequest) -> dict[str, object] | None:
     """Return the definition to begin with, if one is named."""
     if request.warm_start is None:
@@ -72,9 +68,7 @@ EXCITE = Kind(
     request=ExciteRequest,
     phases={"search": 0.99, "store": 0.01},
     computes=True,
-    moves=False,
     time_limit=TIME_LIMIT,
-    robot=lambda _, request: request.robot,
-    check=check,
+    check=warm_start,
     run=run,
 )

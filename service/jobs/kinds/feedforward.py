@@ -6,19 +6,11 @@ from sqlalchemy.orm import Session
 
 from service.jobs.computations import TableData, build_feedforward
 from service.jobs.context import JobContext, Kind
-from service.jobs.kinds.references import trajectory_for
+from service.jobs.kinds.references import robot_of_result, trajectory_for
 from service.jobs.models import FeedforwardRequest, FeedforwardResult, JobKind
 from service.storage import ResultRow, TrajectoryRow, feedforward, results
 
 TIME_LIMIT = 600.0
-
-
-def robot_of(session: Session, request: FeedforwardRequest) -> str:
-    return results.get(session, request.result_id).robot
-
-
-def check(session: Session, request: FeedforwardRequest) -> None:
-    references(session, request)
 
 
 def references(session: Session, request: FeedforwardRequest) -> tuple[ResultRow, TrajectoryRow]:
@@ -65,9 +57,8 @@ FEEDFORWARD = Kind(
     request=FeedforwardRequest,
     phases={"build": 0.95, "store": 0.05},
     computes=True,
-    moves=False,
     time_limit=TIME_LIMIT,
-    robot=robot_of,
-    check=check,
+    robot=robot_of_result,
+    check=references,
     run=run,
 )

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from core.estimators import make_estimator
 from core.friction import friction_model
 from core.pipelines.friction_selection import AUTO
+from core.signals import SignalSettings
 from service.jobs.computations import IdentifiedModel, identify_recordings
 from service.jobs.context import JobContext, Kind
 from service.jobs.kinds.references import recordings_of, sources_of
@@ -18,8 +19,10 @@ TIME_LIMIT = 1800.0
 
 def check(session: Session, request: IdentifyRequest) -> None:
     if request.friction != AUTO:
-        friction_model(request.friction, n_joints=1)  # refuse an unknown name now, not when the job runs
+        joints = 1 if isinstance(request.friction, str) else len(request.friction)
+        friction_model(request.friction, joints)  # refuse an unknown name now, not when the job runs
     make_estimator(request.estimator)
+    SignalSettings.from_document(request.signals.settings())
     recordings_of(session, request.recordings, request.robot)
 
 
@@ -36,7 +39,7 @@ async def run(context: JobContext, request: IdentifyRequest) -> IdentifyResult:
         friction=request.friction,
         cross_validate=request.cross_validate,
         estimator=request.estimator,
-        signals=request.signals.model_dump(exclude_none=True),
+        signals=request.signals.settings(),
     )
     context.enter("store")
     row = await context.write(
@@ -60,9 +63,7 @@ IDENTIFY = Kind(
     request=IdentifyRequest,
     phases={"identify": 0.97, "store": 0.03},
     computes=True,
-    moves=False,
     time_limit=TIME_LIMIT,
-    robot=lambda _, request: request.robot,
     check=check,
     run=run,
 )

@@ -219,10 +219,8 @@ PLAY = Kind(
     name=JobKind.PLAY,
     request=PlayRequest,
     phases={"preflight": 0.1, "approach": 0.15, "play": 0.7, "finish": 0.05},
-    computes=False,
     moves=True,
     time_limit=PREFLIGHT_SECONDS,
-    robot=lambda _, request: request.robot,
     check=check,
     run=run,
 )

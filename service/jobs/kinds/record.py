@@ -90,10 +90,7 @@ RECORD = Kind(
     name=JobKind.RECORD,
     request=RecordRequest,
     phases={"connect": 0.02, "record": 0.93, "finish": 0.05},
-    computes=False,
-    moves=False,
     time_limit=EXTRA_SECONDS,
-    robot=lambda _, request: request.robot,
     check=check,
     run=run,
 )

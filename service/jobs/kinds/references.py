@@ -4,14 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
 from service.errors import ConflictError
 from service.jobs.computations import RecordingSource
-from service.storage import RecordingRow, RecordingState, TrajectoryRow, recordings, trajectories
+from service.storage import RecordingRow, RecordingState, ResultRow, TrajectoryRow, recordings, results, trajectories
 
 USABLE_RECORDINGS = frozenset({RecordingState.COMPLETE, RecordingState.SALVAGED})
+
+
+class OfResult(Protocol):
+    """A request about a stored result."""
+
+    @property
+    def result_id(self) -> str: ...
+
+
+class OfPairedRuns(OfResult, Protocol):
+    """A request about a robot's result, and runs with and without a payload."""
+
+    @property
+    def loaded(self) -> list[str]: ...
+
+    @property
+    def unloaded(self) -> list[str]: ...
+
+
+def robot_of_result(session: Session, request: OfResult) -> str:
+    """Return the robot of the result that a request names; NotFoundError ``result-not-found``."""
+    return results.get(session, request.result_id).robot
+
+
+def paired_runs(session: Session, request: OfPairedRuns) -> tuple[ResultRow, list[RecordingRow]]:
+    """Return the result, and the recordings with, then without the payload; errors as of ``recordings_of``."""
+    result = results.get(session, request.result_id)
+    return result, recordings_of(session, [*request.loaded, *request.unloaded], result.robot)
+
+
+def paired_sources(session: Session, request: OfPairedRuns, data_dir: Path) -> dict[str, Any]:
+    """Return what computations on such runs take: ``document``, ``loaded`` and ``unloaded``."""
+    result, rows = paired_runs(session, request)
+    sources, split = sources_of(data_dir, rows), len(request.loaded)
+    return {"document": result.document, "loaded": sources[:split], "unloaded": sources[split:]}
 
 
 def trajectory_for(session: Session, identifier: str, robot: str) -> TrajectoryRow:

@@ -7,19 +7,11 @@ from sqlalchemy.orm import Session
 from service.errors import ConflictError
 from service.jobs.computations import Judgement, validate_result
 from service.jobs.context import JobContext, Kind
-from service.jobs.kinds.references import recordings_of, sources_of
+from service.jobs.kinds.references import recordings_of, robot_of_result, sources_of
 from service.jobs.models import JobKind, ValidateRequest, ValidateResult
 from service.storage import RecordingRow, ResultRow, recordings, results
 
 TIME_LIMIT = 600.0
-
-
-def robot_of(session: Session, request: ValidateRequest) -> str:
-    return results.get(session, request.result_id).robot
-
-
-def check(session: Session, request: ValidateRequest) -> None:
-    references(session, request)
 
 
 def references(session: Session, request: ValidateRequest) -> tuple[ResultRow, list[RecordingRow]]:
@@ -86,9 +78,8 @@ VALIDATE = Kind(
     request=ValidateRequest,
     phases={"validate": 0.97, "store": 0.03},
     computes=True,
-    moves=False,
     time_limit=TIME_LIMIT,
-    robot=robot_of,
-    check=check,
+    robot=robot_of_result,
+    check=references,
     run=run,
 )

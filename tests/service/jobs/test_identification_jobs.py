@@ -3,7 +3,7 @@
 import asyncio
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -12,19 +12,29 @@ from core.errors import InputError
 from core.excitation import catalogue as motion
 from core.models import catalogue as robot_model
 from core.recordings.mcap_log import McapSampleWriter
+from core.signals import SignalSettings
 from core.streaming.samples import sample_dtype
 from service.errors import ConflictError, NotFoundError
-from service.jobs.models import JobUpdate
+from service.jobs.models import JobUpdate, SignalRequest
 from service.storage import RecordingState, feedforward, recordings, results, trajectories
 
 GAINS = [11.976, 11.976, 9.839, 10.763, 10.76, 11.33]
 FRICTION = np.array([[12.0, 15.0], [14.0, 16.0], [8.0, 9.0], [3.0, 4.0], [2.5, 3.5], [2.0, 3.0]])
 PERIOD = 0.004
+COM = (0.05, -0.08, 0.1)
 
 
-def record(b: Any, name: str, *, error: float = 0.0, state: RecordingState = RecordingState.COMPLETE) -> str:
-    """Store a recording of a perfect robot that goes through a ready-made motion."""
+def record(
+    b: Any,
+    name: str,
+    *,
+    error: float = 0.0,
+    state: RecordingState = RecordingState.COMPLETE,
+    mass: float = 0.0,
+) -> str:
+    """Store a recording of a perfect robot that goes through a ready-made motion, with a payload or without."""
     model = robot_model("ur10e")
+    model = model.with_payload(mass, COM) if mass else model
     s = motion(name).sample(PERIOD)
     torque = model.inverse_dynamics(s.q, s.qd, s.qdd) + FRICTION[:, 0] * np.sign(s.qd) + FRICTION[:, 1] * s.qd
     rng = np.random.default_rng(1)
@@ -142,6 +152,69 @@ def test_the_way_from_recordings_to_a_table(bench: Callable[..., Any]) -> None:
             for no_limit in (1.5, [0.1] * 5 + [float("inf")]):
                 with pytest.raises(InputError, match="max_relative_residual"):
                     await b.engine.submit("validate", {**judge, "criteria": {"max_relative_residual": no_limit}})
+
+    asyncio.run(scenario())
+
+
+def test_a_payload_and_drive_gains_from_runs_with_and_without_it(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            bare, loaded = record(b, "ur10e_excitation"), record(b, "ur10e_excitation", mass=4.0)
+            nominal = [1.1 * GAINS[0], *GAINS[1:]]
+            identify = {"robot": "r1", "recordings": [bare], "friction": ["coulomb_viscous"] * 6}
+            for gains in (GAINS, nominal):
+                done = await finished(b, "identify", **identify, gains=gains)
+                assert done.state == "succeeded", done.error
+                result_id = done.result["result_id"]
+                runs = {"result_id": result_id, "loaded": [loaded], "unloaded": [bare]}
+                if gains is GAINS:
+                    found = await finished(b, "payload", **runs)
+                    assert found.state == "succeeded", found.error
+                    assert abs(found.result["mass"] - 4.0) < 0.04
+                    assert found.result["centre"] == pytest.approx(COM, abs=0.01)
+                    alone = await finished(b, "payload", result_id=result_id, loaded=[loaded])
+                    assert abs(alone.result["mass"] - 4.0) < 0.1
+                    assert "m" in alone.result["identified"]
+            weighed = await finished(b, "drive_gains", **runs, payload_mass=4.0, payload_com=COM)
+            assert weighed.state == "succeeded", weighed.error
+            assert weighed.robot == "r1"
+            assert weighed.result["nominal"] == pytest.approx(nominal)
+            assert weighed.result["gains"][:5] == pytest.approx(GAINS[:5], rel=0.02)
+            assert await refusal(b, "payload", result_id="res_x", loaded=[loaded]) == "result-not-found"
+            assert await refusal(b, "drive_gains", **{**runs, "unloaded": [loaded]}, payload_mass=1.0) == (
+                "recording-repeated"
+            )
+            with pytest.raises(InputError, match="payload_mass"):
+                await b.engine.submit("drive_gains", {**runs, "payload_mass": 0.0})
+
+    asyncio.run(scenario())
+
+
+def test_signals_are_asked_for_like_in_the_library() -> None:
+    """Field by field what ``SignalSettings`` has, with its words, and nothing that it has not."""
+    asked, settings = SignalRequest.model_fields, get_type_hints(SignalSettings)
+    assert list(asked) == list(settings)
+    assert all(field.default is None for field in asked.values())
+    with_words = {name: kind for name, kind in settings.items() if get_origin(kind) is Literal}
+    assert len(with_words) == 6
+    for name, kind in with_words.items():
+        assert kind in get_args(asked[name].annotation)
+    values = SignalSettings().to_document()
+    assert SignalRequest(**values).settings() == {name: value for name, value in values.items() if value is not None}
+
+
+def test_settings_that_do_not_go_together_are_refused_at_once(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            request = {"robot": "r1", "recordings": [record(b, "ur10e_validation")], "gains": GAINS}
+            for signals, problem in (
+                ({"periods": "averaged"}, "need the period of the excitation"),
+                ({"rate": 20.0}, "needs a rate above"),
+                ({"marked": "deleted"}, "marked"),
+                ({"cutoff": 1.0}, "cutoff"),
+            ):
+                with pytest.raises(InputError, match=problem):
+                    await b.engine.submit("identify", {**request, "signals": signals})
 
     asyncio.run(scenario())
 
