@@ -166,7 +166,6 @@ def test_a_host_that_is_killed_leaves_a_robot_that_the_plc_stops(
             assert device.status.controller.stop is not None
             await device.reset_fault()
             assert virtual_upru6.request("statistics")["error"] == "NONE"
-            assert finished(await follow(device, sway())).outcome == "completed"
 
     asyncio.run(run())
 
