@@ -53,32 +53,3 @@ def largest_step(reached: Array, rate: Array, offset: Array, lower: Array, upper
             elif change < 0.0:
                 least = min(least, (lower[r, j] - value) / change)
     return least
-
-
-@_compiled
-def clearance_terms(clearance: Array, slope: Array, guard: Array, gradient: Array, curvature: Array) -> float:
-    """Return ``-sum log(clearance - guard)`` of clearances (N, C) with slopes (N, C, n); infinite outside.
-
-    Per sample, ``gradient`` (N, n) becomes its derivative and ``curvature`` (N, n (n+1)/2) the lower triangle, row
-    by row, of its Gauss-Newton second derivative.
-    """
-    rows, count, n = slope.shape
-    total = 0.0
-    scaled = np.empty(n)
-    for k in range(rows):
-        gradient[k] = 0.0
-        curvature[k] = 0.0
-        for c in range(count):
-            room = clearance[k, c] - guard[c]
-            if not room > 0.0:
-                return math.inf
-            total -= math.log(room)
-            for i in range(n):
-                scaled[i] = slope[k, c, i] / room
-                gradient[k, i] -= scaled[i]
-            at = 0
-            for i in range(n):
-                for j in range(i + 1):
-                    curvature[k, at] += scaled[i] * scaled[j]
-                    at += 1
-    return total

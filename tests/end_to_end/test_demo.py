@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)  # s, with the wait for others of its kind
+
 DEMO = [sys.executable, "-m", "service.cli", "demo"]
 
 
-@pytest.mark.timeout(500)
 @pytest.mark.parametrize(("robot", "rate"), [("ur10e", 500), ("coman_r5", 1000)])
 def test_the_whole_way_passes_its_own_checks(tmp_path: Path, loopback_host: str, robot: str, rate: int) -> None:
     report = tmp_path / "demo.json"

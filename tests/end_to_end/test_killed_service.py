@@ -21,6 +21,8 @@ from core.recordings import read
 from drivers.virtual.process import VirtualUR10e
 from service.client import Client
 
+pytestmark = pytest.mark.timeout(600)  # s, with the wait for others of its kind
+
 ROBOT = "cell1"
 KEY = "only-for-this-test-0123456789"
 
