@@ -21,7 +21,7 @@ from typing import IO
 from drivers.contract import DriverError
 
 SILENCE_LIMIT = 0.3  # s without a word from the parent
-LAST_LOOK = 0.1  # s more for what was said while this process itself was held up
+LAST_LOOK = 0.2  # s more for what was said while this process itself was held up
 ORPHAN_TIMEOUT = 2.0  # s for an orderly end after the parent has died
 PRIORITY = 40  # of SCHED_FIFO
 

@@ -67,7 +67,7 @@ class Acquisition(threading.Thread):
             self.join(FINISH_TIMEOUT)
 
     def run(self) -> None:
-        self.realtime = _ask_for_priority()
+        self.realtime = ask_for_priority(PRIORITY)
         retry = FIRST_RETRY
         while not self._finish.is_set():
             try:
@@ -114,10 +114,13 @@ class Acquisition(threading.Thread):
             _log.warning("%s", notice)
 
 
-def _ask_for_priority() -> str:
-    """Ask the kernel to prefer this thread; the answer is shown in the status, a refusal is no error."""
+def ask_for_priority(priority: int) -> str:
+    """Ask the kernel to prefer this thread; the answer is shown in the status, a refusal is no error.
+
+    What the thread starts, threads and processes, is not preferred.
+    """
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(priority))
     except OSError as error:
         return f"refused ({error.strerror}); samples may be late under load"
-    return f"SCHED_FIFO {PRIORITY}"
+    return f"SCHED_FIFO {priority}"

@@ -21,7 +21,7 @@ from typing import Any
 from core.errors import DynidError
 from core.streaming.ring import RingWriter
 from drivers.contract import DriverError, RobotDriver, driver_named
-from service.devices.acquisition import Acquisition
+from service.devices.acquisition import Acquisition, ask_for_priority
 from service.devices.messages import (
     Configure,
     ControllerStatus,
@@ -43,6 +43,7 @@ from service.devices.watch import SampleWatch
 
 REPORT_PERIOD = 0.1  # s
 SMALLEST_RING = 2048  # samples: more than can arrive at once after this process was held up
+PRIORITY = 20  # of SCHED_FIFO, below acquisition
 CANNOT_START = 2  # exit code; the reason is the last line of stderr
 
 _log = logging.getLogger("service.devices.host")
@@ -80,6 +81,7 @@ class Host:
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Serve until the service says so or is gone; leaves the robot at rest if that can be had."""
+        ask_for_priority(PRIORITY)  # this loop watches over the motion, and the motion stops when it is late
         self._acquisition.start()
         self._start(self._report())
         self._start(self._control.watch_over())

@@ -37,7 +37,7 @@ from service.devices.messages import (
 )
 from service.devices.watch import Cause, SampleWatch
 
-HEARTBEAT_LIMIT = 0.5  # s without a word from the service
+HEARTBEAT_LIMIT = 1.0  # s without a word from the service: it hangs; that it is gone is seen at once
 READY_TIMEOUT = 15.0  # s for the motion process to connect to the controller
 STOP_TIMEOUT = 1.5  # s for the motion process to stop the robot
 HALT_TIMEOUT = 1.0  # s for the controller to stop its program and so the motion process

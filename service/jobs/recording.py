@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
 from core.errors import DynidError, RecordingError
 from service.jobs.context import JobContext, Robot
@@ -13,6 +13,8 @@ from service.storage import RecordingRow, RecordingState, recordings
 
 class JobRecording:
     """Begun at a position of the ring that may lie in the past, ended at another, exactly.
+
+    ``async with`` has its recorder wait, so that the file is created as soon as it is begun.
 
     Parameters
     ----------
@@ -29,6 +31,17 @@ class JobRecording:
         self._recorder = RecorderHandle()
         self._begun = asyncio.Event()
         self._started: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._recorder.launch()
+        except BaseException:
+            await self._recorder.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._recorder.close()
 
     def begin(self, from_position: int) -> None:
         """Start the recorder in the background; nothing is lost meanwhile, as the ring remembers."""
@@ -67,8 +80,6 @@ class JobRecording:
             if self.id is not None:
                 await self._context.write(recordings.fail, self.id, error.detail)
             raise
-        finally:
-            await self._recorder.close()
         reasons = [reason for reason in (note, summary.reason) if reason]
         facts = {**summary.facts(), "reason": "; ".join(reasons) or None}
         details = {"recorder_restarts": summary.restarts}

@@ -35,7 +35,7 @@ CLOSE_PATIENCE = 10.0
 
 
 class RecorderHandle:
-    """One recording: `start`, then `finish`, `abort` or `close`. Belongs to one event loop.
+    """One recording: `launch` if wanted, `start`, then `finish`, `abort` or `close`. Belongs to one event loop.
 
     A recorder that is killed is replaced at once by one that goes on where the file ends: as long as the ring
     still holds the samples, nothing is lost, and the summary's ``restarts`` tells.
@@ -47,10 +47,31 @@ class RecorderHandle:
         self.restarts = 0
         self._max_restarts = max_restarts
         self._order: RecorderOrder
+        self._waiting: asyncio.subprocess.Process | None = None  # launched, without an order yet
         self._process: asyncio.subprocess.Process | None = None
         self._started = asyncio.Event()
         self._last_command: bytes | None = None
         self._task: asyncio.Task[RecordingSummary | None] | None = None
+
+    async def launch(self) -> None:
+        """Have a recorder wait for `start`, which then creates the file at once.
+
+        Starting the process takes long enough for a robot to move and a service to be killed: whoever records a
+        motion launches before it.
+
+        Raises
+        ------
+        RecordingError
+            No recorder can be started.
+        """
+        self._waiting = process = await _start_process()
+        self.pid = process.pid
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        if not await process.stdout.readline():
+            raise RecordingError(
+                f"the recorder ended before it had begun, with code {await process.wait()}; see the service's log",
+                code="recorder-not-started",
+            )
 
     async def start(
         self, ring_path: Path, from_position: int, recording_id: str, path: Path, header: RecordingHeader
@@ -108,10 +129,15 @@ class RecorderHandle:
 
     async def close(self) -> None:
         """Let go: a recording that still runs is completed, and marked as interrupted. Idempotent."""
+        if self._waiting is not None:
+            _close_input(self._waiting)
+            await self._waiting.wait()
+            self._waiting = None
         if self._task is None or self._task.done():
             return
         self._max_restarts = 0
-        self._close_input()
+        if self._process is not None:
+            _close_input(self._process)
         with contextlib.suppress(RecordingError):
             await self._end(CLOSE_PATIENCE)
 
@@ -146,17 +172,8 @@ class RecorderHandle:
 
     async def _run_recorder(self) -> dict[str, Any] | None:
         """Run one recorder to its end; return its last message, or None when it died without one."""
-        try:
-            self._process = process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "service.recording.recorder",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise RecordingError(f"no recorder can be started: {error}", code="recorder-not-started") from error
+        self._process = process = self._waiting or await _start_process()
+        self._waiting = None
         self.pid = process.pid
         end = None
         try:
@@ -167,13 +184,15 @@ class RecorderHandle:
             async for line in process.stdout:
                 end = self._take(json.loads(line)) or end
         finally:
-            self._close_input()
+            _close_input(process)
         await process.wait()
         return end
 
     def _take(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """Take one message in; return it when it is the last one."""
         kind = message.pop("kind")
+        if kind == "ready":
+            return None
         if kind == "progress":
             self.progress = RecorderProgress(**message)
             return None
@@ -205,9 +224,24 @@ class RecorderHandle:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(line)  # a dead recorder is noticed by its output's end
 
-    def _close_input(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
+
+async def _start_process() -> asyncio.subprocess.Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "service.recording.recorder",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RecordingError(f"no recorder can be started: {error}", code="recorder-not-started") from error
+
+
+def _close_input(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _log_failure(task: asyncio.Task[RecordingSummary | None]) -> None:

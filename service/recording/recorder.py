@@ -2,7 +2,7 @@
 
 It drains the ring into a file and does nothing else, so that no ``fsync`` ever delays acquisition. The first
 line on its standard input is the `RecorderOrder`; then comes ``finish`` or ``abort``. Its standard output says
-``started``, ``progress``, and ``finished``, ``aborted`` or ``failed``. When its input ends, the service is
+``ready``, ``started``, ``progress``, and ``finished``, ``aborted`` or ``failed``. When its input ends, the service is
 gone: it stores what is there and completes the file by itself.
 """
 
@@ -255,6 +255,7 @@ def main() -> int:
     """Carry out one order; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then closes our input
     commands = Commands(sys.stdin.fileno())
+    _tell("ready")
     line = None
     while line is None:
         if commands.closed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from sqlalchemy.orm import Session
 
@@ -41,14 +41,15 @@ async def run(context: JobContext, request: PlayRequest) -> PlayResult:
         prepared = await _prepare(context, robot, trajectory, request)
     context.limit(prepared.duration + MOTION_SECONDS)
     context.enter("approach")
-    recording = None
-    if request.record:
-        digest = prepared.model_digest
-        recording = JobRecording(context, robot, model_digest=digest, trajectory_id=trajectory.id)
-    finished = await _move(context, robot, _motion(context, robot, prepared, request), recording)
-    context.lift_limit()
-    context.advance("finish")
-    recording_id, failure = await _end_recording(recording, finished)
+    async with AsyncExitStack() as stack:
+        recording = None
+        if request.record:
+            details = {"model_digest": prepared.model_digest, "trajectory_id": trajectory.id}
+            recording = await stack.enter_async_context(JobRecording(context, robot, **details))
+        finished = await _move(context, robot, _motion(context, robot, prepared, request), recording)
+        context.lift_limit()
+        context.advance("finish")
+        recording_id, failure = await _end_recording(recording, finished)
     result = PlayResult(
         recording_id=recording_id,
         outcome=finished.outcome,

@@ -42,12 +42,12 @@ async def run(context: JobContext, request: RecordRequest) -> RecordResult:
     context.limit(request.duration + EXTRA_SECONDS)
     context.enter("connect")
     await context.job.stop.bound(robot.device.wait_streaming(timeout=5.0))
-    recording = JobRecording(context, robot)
-    context.enter("record")
-    recording.begin(await asyncio.to_thread(_head, robot))
-    note = await _wait(context, recording, request.duration)
-    context.advance("finish")
-    row = await recording.finish(None, note)
+    async with JobRecording(context, robot) as recording:
+        context.enter("record")
+        recording.begin(await asyncio.to_thread(_head, robot))
+        note = await _wait(context, recording, request.duration)
+        context.advance("finish")
+        row = await recording.finish(None, note)
     assert row is not None  # noqa: S101 - it was begun above
     result = RecordResult(recording_id=row.id, samples=row.samples or 0, lost=row.lost or 0)
     if note is None:

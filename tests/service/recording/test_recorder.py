@@ -270,6 +270,41 @@ def test_starting_fails_clearly(ring: Any, tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["file", "taken.mcap"]
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_launched_recorder_waits_for_its_order(feeder: Any, tmp_path: Path, killed: bool) -> None:
+    path = tmp_path / "a.mcap"
+
+    async def scenario() -> RecordingSummary:
+        handle = RecorderHandle()
+        try:
+            await handle.launch()
+            assert handle.pid is not None
+            assert not list(tmp_path.iterdir())
+            if killed:
+                os.kill(handle.pid, signal.SIGKILL)
+            await handle.start(feeder.path, 0, "rec_1", path, HEADER)
+            await reached(feeder, 300)
+            return await handle.finish(at_position=250)
+        finally:
+            await handle.close()
+
+    summary = run(scenario())
+    assert (summary.samples, summary.restarts) == (250, int(killed))
+    check_content(path, 0, 250)
+
+
+def test_a_launched_recorder_that_is_not_needed_ends(tmp_path: Path) -> None:
+    async def scenario() -> int:
+        handle = RecorderHandle()
+        await handle.launch()
+        await handle.close()
+        assert handle.pid is not None
+        return handle.pid
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(run(scenario()), 0)
+
+
 def test_a_recorder_that_cannot_be_started(feeder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no-such-program"))
 
