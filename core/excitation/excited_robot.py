@@ -163,7 +163,7 @@ class ExcitedArm:
 
     def _adjoint(self, motion: Motion, full: Array) -> Motion:
         """Return dJ/dq, dJ/dqd, dJ/dqdd for dJ over d regressor (N, n, p)."""
-        q, qd, qdd = motion
+        q, qd, qdd = (np.ascontiguousarray(signal) for signal in motion)  # one type to compile for
         out = np.empty_like(q), np.empty_like(q), np.empty_like(q)
         regressor_adjoint(self.model.arrays, q, qd, qdd, self.model.rotor_inertia is not None, full, *out)
         return out

@@ -259,7 +259,7 @@ class SixUPRU(RobotValue):
         if guess.shape not in ((6,), legs.shape):
             raise InputError(f"{self.name}: start has shape {guess.shape}, expected (6,) or {legs.shape}")
         q = np.empty_like(legs)
-        starts = np.array(np.broadcast_to(guess, legs.shape))
+        starts = np.array(np.broadcast_to(guess, legs.shape), order="C")
         self._check(upru_kinematics.poses(self.arrays, legs, starts, successive, make_workspace(), q), legs)
         return q
 
@@ -423,7 +423,7 @@ class SixUPRU(RobotValue):
         outside = np.zeros(6) if wrench is None else np.asarray(wrench, dtype=np.float64)
         if outside.shape not in ((6,), position.shape):
             raise InputError(f"{self.name}: wrench has shape {outside.shape}, expected (6,) or {position.shape}")
-        outside = np.array(np.broadcast_to(outside, position.shape))
+        outside = np.array(np.broadcast_to(outside, position.shape), order="C")
         sensor, motor = np.empty_like(position), np.empty_like(position)
         fault = upru_dynamics.inverse_dynamics(
             arrays, position, rate, acceleration, outside, make_workspace(), sensor, motor

@@ -196,7 +196,8 @@ class RingWriter:
             raise RingError(f"{self.path}: {block.size} samples at once do not fit into {self.capacity}")
         block = np.ascontiguousarray(block)
         words = block.view(np.uint64).reshape(block.size, self._words)
-        return int(_write(self._counters, self._slots, words, block["lost"], time.monotonic_ns()))
+        lost = np.ascontiguousarray(block["lost"])  # or one sample would be another type than many, to be compiled
+        return int(_write(self._counters, self._slots, words, lost, time.monotonic_ns()))
 
     def close(self) -> None:
         """Let go of the ring; the file stays for its readers until the next writer replaces it."""
