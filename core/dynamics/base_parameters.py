@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
 
 from core.errors import InputError, ModelError
 from core.models import LegDrives, Mechanism, SerialChain, SixUPRU
@@ -326,7 +326,7 @@ def _independent(columns: Array, tolerance: float) -> tuple[Array, list[int]]:
     """Return an orthonormal basis of the columns (each at most of length 1), and which of them span it."""
     if columns.shape[1] == 0:
         return columns, []
-    q, r, order = linalg.qr(columns, mode="economic", pivoting=True)
+    q, r, order = scipy.linalg.qr(columns, mode="economic", pivoting=True)
     size = np.abs(np.diag(r))
     rank = int(np.count_nonzero(size > tolerance))
     if 0 < rank < size.size and size[rank - 1] < _GAP * size[rank]:

@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
-from scipy.linalg import block_diag
 
 from core.dynamics.physical_consistency import completed_prior, inconsistent_links, inertial_parameters, pseudo_inertia
 from core.errors import IdentificationError, InputError
@@ -101,10 +100,10 @@ def consistent_parameters(
     """
     chain, made_up = _prior_chain(serial_chain(structure.chain, "a physically consistent estimate"), prior)
     unknowns = _Unknowns(chain, structure, prior_deviation)
-    data = matrix @ block_diag(structure.base.projection, np.eye(matrix.shape[1] - structure.base.count))
+    data = matrix @ scipy.linalg.block_diag(structure.base.projection, np.eye(matrix.shape[1] - structure.base.count))
     start = np.concatenate([chain.parameters, np.zeros(matrix.shape[1] - structure.base.count)])
     scale = np.linalg.norm(matrix[:, structure.base.count :], axis=0)
-    directions = block_diag(unknowns.directions, np.diag(1.0 / np.where(scale > 0.0, scale, 1.0)))
+    directions = scipy.linalg.block_diag(unknowns.directions, np.diag(1.0 / np.where(scale > 0.0, scale, 1.0)))
     data, missing = data @ directions, target - data @ start
     weights = np.concatenate([unknowns.prior_weights, np.zeros(scale.size)])
     solution = _solve(data, missing, weights, chain.n_joints, unknowns.lower_bounds())
@@ -113,7 +112,7 @@ def consistent_parameters(
     coef = np.concatenate([structure.base.project(standard), values[chain.n_parameters :]])
     inverse = np.linalg.inv(data.T @ data + np.diag(weights**2))
     spread = directions @ inverse @ directions.T
-    reduce = block_diag(structure.base.projection, np.eye(scale.size))
+    reduce = scipy.linalg.block_diag(structure.base.projection, np.eye(scale.size))
     prior_std = np.sqrt(np.sum((unknowns.directions / unknowns.prior_weights) ** 2, axis=1))
     posterior = np.sqrt(np.diag(spread)[: chain.n_parameters])
     follows = np.flatnonzero(posterior > _FOLLOWS_PRIOR * prior_std)
@@ -244,7 +243,7 @@ class _Unknowns:
             self._typical = np.maximum(chain.rotor_inertia, typical)
             self._rotors = chain.rotor_inertia / self._typical
             blocks.append(np.diag(self._typical))
-        self.directions = block_diag(*blocks)
+        self.directions = scipy.linalg.block_diag(*blocks)
         self.prior_weights = np.full(self.directions.shape[1], 1.0 / deviation)
         self.prior_weights[10 * chain.n_joints :][self._rotors == 0.0] *= _ROTOR_UNKNOWN
 
@@ -287,15 +286,19 @@ def _solve(data: Array, target: Array, weights: Array, links: int, bounds: Seque
     root, right = triangle[:u, :u], triangle[:u, -1]
     r = len(root)
     # unknowns x, and y = root x - right, so that the normal equations are never formed
-    objective = sparse.block_diag([sparse.csc_matrix((u, u)), sparse.identity(r)], format="csc")
-    residual = sparse.hstack([sparse.csc_matrix(root), -sparse.identity(r)])
-    cones = -sparse.hstack([sparse.identity(10 * links), sparse.csc_matrix((10 * links, u - 10 * links + r))])
+    objective = scipy.sparse.block_diag([scipy.sparse.csc_matrix((u, u)), scipy.sparse.identity(r)], format="csc")
+    residual = scipy.sparse.hstack([scipy.sparse.csc_matrix(root), -scipy.sparse.identity(r)])
+    cones = -scipy.sparse.hstack(
+        [scipy.sparse.identity(10 * links), scipy.sparse.csc_matrix((10 * links, u - 10 * links + r))]
+    )
     rows = [residual, cones]
     inside = np.array([1.0 if row == column else 0.0 for row, column in _TRIANGLE]) * (1.0 - _LEAST_SHARE)
     sides = [right, np.tile(inside, links)]
     if bounds:
         index = np.array([i for i, _ in bounds])
-        picked = sparse.csc_matrix((-np.ones(index.size), (np.arange(index.size), index)), shape=(index.size, u + r))
+        picked = scipy.sparse.csc_matrix(
+            (-np.ones(index.size), (np.arange(index.size), index)), shape=(index.size, u + r)
+        )
         rows.append(picked)
         sides.append(np.array([-low for _, low in bounds]))
     settings = clarabel.DefaultSettings()
@@ -303,7 +306,7 @@ def _solve(data: Array, target: Array, weights: Array, links: int, bounds: Seque
     solver = clarabel.DefaultSolver(
         objective,
         np.zeros(u + r),
-        sparse.vstack(rows, format="csc"),
+        scipy.sparse.vstack(rows, format="csc"),
         np.concatenate(sides),
         [
             clarabel.ZeroConeT(r),

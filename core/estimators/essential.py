@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from core.errors import InputError
 
@@ -66,7 +66,7 @@ def essential_parameters(
         candidates = [*dropped, kept[int(np.argmin(ratio))]]
         values, block = coef[candidates], covariance[np.ix_(candidates, candidates)]
         statistic = float(values @ np.linalg.solve(block, values)) / len(candidates)
-        probability = float(stats.f.sf(statistic, len(candidates), freedom))
+        probability = float(scipy.stats.f.sf(statistic, len(candidates), freedom))
         if probability < level:
             break
         dropped, p_value = candidates, probability

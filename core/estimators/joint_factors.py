@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
+import scipy
 from numba import njit
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
 
 from core.errors import InputError
 
@@ -137,10 +137,10 @@ def r_factor(rows: Array) -> Array:
 
 def _triangle(rows: Array) -> Array:
     """Return an R factor of rows (m, k) in Fortran order."""
-    upper = blas.dsyrk(1.0, rows, trans=1)
+    upper = scipy.linalg.blas.dsyrk(1.0, rows, trans=1)
     size = np.sqrt(np.diag(upper))
     if len(rows) > rows.shape[1] and np.all(size > 0.0):
-        triangle, failed = lapack.dpotrf(upper / size / size[:, None], clean=1)
+        triangle, failed = scipy.linalg.lapack.dpotrf(upper / size / size[:, None], clean=1)
         if not failed and np.diag(triangle).min() > _WELL_CONDITIONED:
             return np.asarray(triangle * size)
     return r_factor(rows)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from core.errors import IdentificationError
 from core.estimators.identifiability import undetermined
@@ -27,7 +27,7 @@ def solve(matrix: Array, effort: Array) -> tuple[Array, Array]:
     """Return the least-squares solution (p,) and the inverse (p, p) of the normal matrix."""
     size = np.linalg.norm(matrix, axis=0)
     triangle = r_factor(np.column_stack([matrix / size, effort]))
-    inverse_triangle, _ = lapack.dtrtri(triangle[: size.size, :-1])
+    inverse_triangle, _ = scipy.linalg.lapack.dtrtri(triangle[: size.size, :-1])
     inverse_triangle /= size[:, None]
     return inverse_triangle @ triangle[: size.size, -1], inverse_triangle @ inverse_triangle.T
 

@@ -11,9 +11,8 @@ from abc import abstractmethod
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.special import gammaln
 
 from core.errors import IdentificationError
 from core.estimators.estimator import Estimator
@@ -166,7 +165,7 @@ class GeneralisedLeastSquares(_Reweighted):
 
     def _precision(self, residuals: Array, floor: float) -> Array:
         n = residuals.shape[1]
-        shrinkage = _mean_weighted_square(n, float(stats.chi2.ppf(self.quantile, n) ** 0.5)) / n
+        shrinkage = _mean_weighted_square(n, float(scipy.stats.chi2.ppf(self.quantile, n) ** 0.5)) / n
         least = floor**2 * np.eye(n)
         covariance: Array = np.cov(residuals.T, bias=True).reshape(n, n) + least
         for _ in range(_SCALE_STEPS):
@@ -181,7 +180,7 @@ class GeneralisedLeastSquares(_Reweighted):
     def _weights(self, residuals: Array, precision: Array) -> tuple[Array, Array]:
         n = residuals.shape[1]
         distance = np.sqrt(np.einsum("ki,ij,kj->k", residuals, precision, residuals, optimize=True))
-        limit = float(stats.chi2.ppf(self.quantile, n) ** 0.5)
+        limit = float(scipy.stats.chi2.ppf(self.quantile, n) ** 0.5)
         weights = limit / np.maximum(distance, limit)
         slopes = np.where(distance <= limit, 1.0, weights * (1.0 - 1.0 / n))
         everywhere = np.ones((1, n))
@@ -190,5 +189,9 @@ class GeneralisedLeastSquares(_Reweighted):
 
 def _mean_weighted_square(n: int, limit: float) -> float:
     """Return E[min(1, limit / d) d^2] for d^2 chi-square distributed with n degrees of freedom."""
-    tail = np.sqrt(2.0) * np.exp(gammaln((n + 1) / 2) - gammaln(n / 2)) * stats.chi2.sf(limit**2, n + 1)
-    return float(n * stats.chi2.cdf(limit**2, n + 2) + limit * tail)
+    tail = (
+        np.sqrt(2.0)
+        * np.exp(scipy.special.gammaln((n + 1) / 2) - scipy.special.gammaln(n / 2))
+        * scipy.stats.chi2.sf(limit**2, n + 1)
+    )
+    return float(n * scipy.stats.chi2.cdf(limit**2, n + 2) + limit * tail)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from core.errors import InputError
@@ -49,11 +50,10 @@ class CubicBSpline:
 
     def derivatives(self, t: Array) -> Array:
         """Return position and its first three derivatives, (4, N, n), at the times ``t`` (N,) in s."""
-        from scipy.interpolate import BSpline  # noqa: PLC0415 - heavy, and only splines need it
 
         inner = np.linspace(0.0, self.duration, self.control.shape[1] - DEGREE + 1)
         knots = np.concatenate([np.zeros(DEGREE), inner, np.full(DEGREE, self.duration)])
-        spline = BSpline(knots, np.ascontiguousarray(self.control.T), DEGREE)
+        spline = scipy.interpolate.BSpline(knots, np.ascontiguousarray(self.control.T), DEGREE)
         times = np.asarray(t, dtype=np.float64)
         return np.stack([spline(times, nu=order) for order in range(4)])
 

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from core.errors import InputError
 from core.excitation.spectral_kernels import soft_log_condition
@@ -74,7 +74,7 @@ class DOptimality:
     name: str = "d_optimal"
 
     def value(self, information: Array) -> float:
-        values = linalg.eigvalsh(information, check_finite=False)
+        values = scipy.linalg.eigvalsh(information, check_finite=False)
         return float(-np.log(np.maximum(values, _TINY)).mean())
 
     def smooth(self, information: Array, sharpness: float) -> tuple[float, Array]:
@@ -90,7 +90,7 @@ class AOptimality:
     name: str = "a_optimal"
 
     def value(self, information: Array) -> float:
-        values = linalg.eigvalsh(information, check_finite=False)
+        values = scipy.linalg.eigvalsh(information, check_finite=False)
         return float((1.0 / np.maximum(values, _TINY)).sum())
 
     def smooth(self, information: Array, sharpness: float) -> tuple[float, Array]:
@@ -174,12 +174,12 @@ def check_criterion(name: str) -> None:
 
 
 def _eigen(matrix: Array) -> tuple[Array, Array]:
-    values, vectors = linalg.eigh(matrix, driver="evd", check_finite=False)
+    values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
     return np.maximum(values, max(float(values[-1]) * 1e-15, _TINY)), vectors
 
 
 def _condition(matrix: Array) -> float:
-    values = linalg.eigvalsh(matrix, check_finite=False)
+    values = scipy.linalg.eigvalsh(matrix, check_finite=False)
     return float(np.sqrt(values[-1] / values[0])) if values[0] > 0.0 else float("inf")
 
 

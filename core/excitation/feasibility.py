@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from core.errors import DynidError, MotionLimitError
 from core.excitation.columns import ObservationColumns
@@ -130,7 +130,9 @@ def _linear_centre(
         rows = np.block([[linear.rows, scale[:, None]], [-linear.rows, scale[:, None]]])
         free = [(None, None)] * family.size
         cost = np.append(np.zeros(family.size), -1.0)
-        solution = linprog(cost, A_ub=rows, b_ub=np.concatenate([above, below]), bounds=[*free, (None, 0.5)])
+        solution = scipy.optimize.linprog(
+            cost, A_ub=rows, b_ub=np.concatenate([above, below]), bounds=[*free, (None, 0.5)]
+        )
         *coefficients, room = np.asarray(solution.x, dtype=np.float64)
         if room < _ENOUGH:
             raise _binding(joint, np.array(coefficients), family, columns, limits, grid)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg
 
 from core.excitation.problem import DesignProblem, Point, Smoothing
 from core.excitation.search import Search, inwards
@@ -98,10 +98,10 @@ def _newton_step(hessian: Array, gradient: Array) -> Array | None:
     for ridge in _RIDGES:
         hessian[diagonal] *= 1.0 + ridge
         try:
-            factor = linalg.cho_factor(hessian, lower=True, check_finite=False)
-        except linalg.LinAlgError:
+            factor = scipy.linalg.cho_factor(hessian, lower=True, check_finite=False)
+        except scipy.linalg.LinAlgError:
             continue
-        return -np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+        return -np.asarray(scipy.linalg.cho_solve(factor, gradient, check_finite=False))
     return None
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize
 
 from core.excitation.nonlinear_limits import NonlinearLimits
 from core.excitation.problem import DesignProblem, Smoothing
@@ -62,7 +62,7 @@ def _minimise(referee: Search, x: Array, smoothing: Smoothing) -> Array:
         "options": {"maxiter": ITERATIONS},
     }
     with contextlib.suppress(_OverError):
-        optimize.minimize(objective, x.ravel(), method="SLSQP", **options)
+        scipy.optimize.minimize(objective, x.ravel(), method="SLSQP", **options)
     return reached[0]
 
 

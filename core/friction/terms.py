@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from core.errors import InputError
 from core.friction.laws import SIGN_WIDTH
@@ -217,7 +217,7 @@ class Warmup(Shaped):
     def _heated(self, motion: JointMotion, joint: int, law: VelocityLaw, columns: Array) -> Array:
         cooling = np.exp(-motion.period / self.shape("time_constant"))
         gained = (1.0 - cooling) * self.shape("time_constant") * motion.qd[:, joint] ** 2
-        heat: Any = lfilter([1.0], [1.0, -cooling], gained)
+        heat: Any = scipy.signal.lfilter([1.0], [1.0, -cooling], gained)
         return np.ascontiguousarray(columns[:, _without_offset(law)] * heat[:, None])
 
 

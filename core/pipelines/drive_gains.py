@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.ndimage import binary_erosion
 
 from core.errors import IdentificationError
 from core.recordings.recording import Recording
@@ -99,7 +99,7 @@ def _at_rest(recording: Recording) -> NDArray[np.bool_]:
     """Return which samples lie well inside a stretch in which no joint moves."""
     still = np.abs(_target_velocity(recording)).max(axis=1) < _STILL
     samples = int(_SETTLED / float(np.median(np.diff(recording.t))))
-    return np.asarray(binary_erosion(still, np.ones(2 * samples + 1, dtype=np.bool_), border_value=1))
+    return np.asarray(scipy.ndimage.binary_erosion(still, np.ones(2 * samples + 1, dtype=np.bool_), border_value=1))
 
 
 def _one_gain(torque: Array, current: Array, velocity: Array, rest: NDArray[np.bool_]) -> tuple[float, Source | None]:

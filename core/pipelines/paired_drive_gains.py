@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from core.errors import IdentificationError, InputError
 from core.estimators import Block, Observations, OrdinaryLeastSquares, coloured_covariance
@@ -260,7 +260,7 @@ class _Agreement:
             parts = zip(views, unknowns[:n], strict=True)
             return np.concatenate([v.root @ (v.values - c * (v.directions @ payload)) for v, c in parts])
 
-        found = least_squares(apart, np.append(np.ones(n), np.zeros(self._free.size)), x_scale="jac")
+        found = scipy.optimize.least_squares(apart, np.append(np.ones(n), np.zeros(self._free.size)), x_scale="jac")
         slopes = np.asarray(found.jac)
         size = np.linalg.norm(slopes, axis=0)
         blind = [self._joint_names[j] for j in np.flatnonzero(size[:n] == 0.0).tolist()]

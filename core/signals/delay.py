@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from core.errors import InputError
 
@@ -70,7 +70,9 @@ def estimate_delay(measured: Array, predicted: Array, period: float, bandwidth: 
     inner = slice(margin, len(measured) - margin)
     independent = min(1.0, 2.0 * bandwidth * period)
     columns = [
-        _one_delay(measured[inner, j], CubicSpline(t, predicted[:, j]), t[inner], longest, independent)
+        _one_delay(
+            measured[inner, j], scipy.interpolate.CubicSpline(t, predicted[:, j]), t[inner], longest, independent
+        )
         for j in range(measured.shape[1])
     ]
     seconds, std, gain = np.array(columns).T
@@ -78,7 +80,7 @@ def estimate_delay(measured: Array, predicted: Array, period: float, bandwidth: 
 
 
 def _one_delay(
-    measured: Array, predicted: CubicSpline, t: Array, longest: float, independent: float
+    measured: Array, predicted: scipy.interpolate.CubicSpline, t: Array, longest: float, independent: float
 ) -> tuple[float, float, float]:
     slope = predicted.derivative()
     candidates = np.linspace(-longest, longest, 41)

@@ -8,9 +8,9 @@ from math import ceil, log
 from typing import Protocol
 
 import numpy as np
+import scipy
 from numba import njit
 from numpy.typing import NDArray
-from scipy import signal
 
 Array = NDArray[np.float64]
 
@@ -62,16 +62,16 @@ class ZeroPhaseButterworth:
 
     @cached_property
     def _sections(self) -> Array:
-        return np.asarray(signal.butter(self.order, self.cutoff, fs=self.rate, output="sos"))
+        return np.asarray(scipy.signal.butter(self.order, self.cutoff, fs=self.rate, output="sos"))
 
     @cached_property
     def _steady(self) -> Array:
         """State of the sections (s, 2) for a constant input of one; `signal.sosfiltfilt` makes it anew each time."""
-        return np.asarray(signal.sosfilt_zi(self._sections))
+        return np.asarray(scipy.signal.sosfilt_zi(self._sections))
 
     @cached_property
     def _slowest(self) -> float:
-        return float(np.abs(signal.butter(self.order, self.cutoff, fs=self.rate, output="zpk")[1]).max())
+        return float(np.abs(scipy.signal.butter(self.order, self.cutoff, fs=self.rate, output="zpk")[1]).max())
 
     def settling(self, fraction: float) -> int:
         """Return after how many samples a transient has decayed to ``fraction`` of itself."""

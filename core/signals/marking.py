@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.ndimage import binary_dilation, maximum_filter, median_filter, uniform_filter1d
 
 from core.recordings.recording import Recording
 
@@ -72,7 +72,7 @@ def mark_samples(recording: Recording, effort: Array) -> Marks:
     missing = int(np.rint(step[step > _LONG_STEP * usual] / usual - 1.0).sum())
     frozen = mark_frozen(recording, effort)
     jumps = mark_jumps(recording.t, recording.q)
-    jumps[binary_dilation(frozen, iterations=2)] = False  # where frozen values catch up
+    jumps[scipy.ndimage.binary_dilation(frozen, iterations=2)] = False  # where frozen values catch up
     return Marks(mark_outliers(effort), jumps, frozen, missing)
 
 
@@ -83,7 +83,7 @@ def mark_outliers(values: Array) -> Mask:
     that hardly ever leaves its median has none.
     """
     width = 2 * _NEIGHBOURS + 1
-    off = np.abs(values - median_filter(values, size=(width, 1), mode="nearest"))
+    off = np.abs(values - scipy.ndimage.median_filter(values, size=(width, 1), mode="nearest"))
     return np.asarray(off > _limit(off))
 
 
@@ -92,7 +92,7 @@ def mark_jumps(t: Array, q: Array) -> Mask:
     off = np.zeros_like(q)
     share = ((t[1:-1] - t[:-2]) / (t[2:] - t[:-2]))[:, None]
     off[1:-1] = np.abs(q[1:-1] - (1.0 - share) * q[:-2] - share * q[2:])
-    return np.asarray((off > _limit(off)) & (off >= maximum_filter(off, size=(3, 1), mode="nearest")))
+    return np.asarray((off > _limit(off)) & (off >= scipy.ndimage.maximum_filter(off, size=(3, 1), mode="nearest")))
 
 
 def _limit(off: Array) -> Array:
@@ -108,6 +108,6 @@ def mark_frozen(recording: Recording, effort: Array) -> Mask:
     signals = np.hstack([recording.q, effort])
     repeated = (signals[1:] == signals[:-1]).all(axis=1)
     speed = np.abs(recording.rates()).max(axis=1)
-    around = uniform_filter1d(speed, 2 * _NEIGHBOURS + 1, mode="constant")
+    around = scipy.ndimage.uniform_filter1d(speed, 2 * _NEIGHBOURS + 1, mode="constant")
     frozen[1:] = repeated & (around[1:] > _MOVING)
     return frozen

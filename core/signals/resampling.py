@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from core.recordings.recording import Recording
 from core.signals.marking import Marks
@@ -73,7 +73,7 @@ def resample(
     return UniformSignals(
         start=float(start),
         rate=rate,
-        q=CubicSpline(moving, recording.q[piece][~odd_position])(grid),
-        qd=None if velocity is None else CubicSpline(moving, velocity[piece][~odd_position])(grid),
+        q=scipy.interpolate.CubicSpline(moving, recording.q[piece][~odd_position])(grid),
+        qd=None if velocity is None else scipy.interpolate.CubicSpline(moving, velocity[piece][~odd_position])(grid),
         effort=np.column_stack(efforts),
     )

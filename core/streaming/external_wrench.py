@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
-from scipy.signal import savgol_coeffs
 
 from core.errors import InputError
 from core.models import SixUPRU
@@ -77,7 +77,10 @@ class ExternalWrench:
         if np.any(self._gain == 0.0):
             raise InputError("the gain of a sensor cannot be zero")
         self._weights = np.stack(
-            [savgol_coeffs(self._samples, _DEGREE, deriv=order, delta=period, use="dot") for order in range(3)]
+            [
+                scipy.signal.savgol_coeffs(self._samples, _DEGREE, deriv=order, delta=period, use="dot")
+                for order in range(3)
+            ]
         )
         self.restarts = 0
         """How often the window had to be filled anew because samples were missing."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from core.validation.motion import PredictedMotion
 
@@ -64,7 +64,9 @@ class Whiteness:
         statistic = weights @ alike**2
         positive = np.cumprod(alike > 0.0, axis=0) * alike  # up to the first lag that is not alike
         spacing = stride * period
-        return cls(spacing, spacing * (1.0 + 2.0 * positive.sum(axis=0)), np.asarray(stats.chi2.sf(statistic, lags)))
+        return cls(
+            spacing, spacing * (1.0 + 2.0 * positive.sum(axis=0)), np.asarray(scipy.stats.chi2.sf(statistic, lags))
+        )
 
     def to_document(self) -> dict[str, Any]:
         def numbers(values: Array) -> list[float | None]:
