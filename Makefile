@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed-runtime
 DEV    := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts bench clean
+.PHONY: help demo test test-long check lint types contracts bench clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ demo: $(STAMP)  ## The whole way on a virtual UR10e: excite, record, identify, v
 
 test: $(DEV)  ## Run the tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-long: $(DEV)  ## Run what takes minutes of real motion, before a release
+	@$(BIN)/python -m pytest -m long -n 0 $(ARGS)
 
 check: lint types contracts  ## Lint, types, import contracts
 
