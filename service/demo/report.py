@@ -94,7 +94,8 @@ def show(console: Console, outcome: Outcome, robot: DemoRobot, truth: TruthCompa
     samples = sum(int(r["samples"]) for r in outcome.recordings.values())
     lost = sum(int(r["lost"]) + int(r["lapped"]) for r in outcome.recordings.values())
     console.print(
-        f"{len(document['base_parameters'])} base parameters, condition number {document['condition_number']:.1f}; "
+        f"{len(document['base_parameters'])} base parameters, condition number {document['condition_number']:.1f} "
+        f"({document['normalised_condition_number']:.1f} with columns of length one); "
         f"{samples} samples recorded, {lost} lost; feedforward table version {outcome.table['version']}, "
         f"{outcome.table['samples']} rows"
     )
@@ -115,6 +116,7 @@ def as_document(
         "seed": seed,
         "base_parameters": len(document["base_parameters"]),
         "condition_number": document["condition_number"],
+        "normalised_condition_number": document["normalised_condition_number"],
         "samples_recorded": sum(int(r["samples"]) for r in outcome.recordings.values()),
         "samples_lost": sum(int(r["lost"]) + int(r["lapped"]) for r in outcome.recordings.values()),
         "train": document["train"],

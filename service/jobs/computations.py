@@ -46,6 +46,7 @@ class IdentifiedModel:
     document: dict[str, Any]
     base_parameters: int
     condition_number: float
+    normalised_condition_number: float
     rms: list[float | None]
 
 
@@ -83,8 +84,9 @@ def identify_recordings(
     cross_validate: bool,
     estimator: str,
     signals: dict[str, Any],
+    choices: dict[str, Any],
 ) -> IdentifiedModel:
-    """Estimate parameters from recorded files; arguments as `core.pipelines.identify.identify`."""
+    """Estimate parameters from recorded files; arguments, and ``choices``, as `core.pipelines.identify.identify`."""
     from core.models import resolve
     from core.pipelines.identify import identify
     from core.signals import SignalSettings
@@ -98,12 +100,14 @@ def identify_recordings(
         estimator=estimator,
         signals=SignalSettings.from_document(signals),
         progress=_reporter(channel),
+        **choices,
     )
     document = identification.to_document()
     return IdentifiedModel(
         document=document,
         base_parameters=identification.base.count,
         condition_number=identification.condition_number_,
+        normalised_condition_number=identification.normalised_condition_number_,
         rms=document["train"]["rms"],
     )
 

@@ -15,9 +15,7 @@ pytestmark = pytest.mark.timeout(600)  # s, with the wait for others of its kind
 DEMO = [sys.executable, "-m", "service.cli", "demo"]
 
 
-@pytest.mark.parametrize(
-    ("robot", "rate"), [("ur10e", 500), pytest.param("coman_r5", 1000, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("robot", "rate"), [("ur10e", 500), pytest.param("coman_r5", 1000, marks=pytest.mark.long)])
 def test_the_whole_way_passes_its_own_checks(tmp_path: Path, loopback_host: str, robot: str, rate: int) -> None:
     report = tmp_path / "demo.json"
     arguments = ["--robot", robot, "--robot-host", loopback_host, "--json", str(report)]

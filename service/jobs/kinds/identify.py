@@ -15,6 +15,8 @@ from service.jobs.models import IdentifyRequest, IdentifyResult, JobKind
 from service.storage import results
 
 TIME_LIMIT = 1800.0
+CHOICES = ("moving_threshold", "stop_margin", "preferred", "without", "random_state")
+"""Fields that are handed on as they are."""
 
 
 def check(session: Session, request: IdentifyRequest) -> None:
@@ -40,6 +42,7 @@ async def run(context: JobContext, request: IdentifyRequest) -> IdentifyResult:
         cross_validate=request.cross_validate,
         estimator=request.estimator,
         signals=request.signals.settings(),
+        choices={name: getattr(request, name) for name in CHOICES},
     )
     context.enter("store")
     row = await context.write(
@@ -54,6 +57,7 @@ async def run(context: JobContext, request: IdentifyRequest) -> IdentifyResult:
         result_id=row.id,
         base_parameters=identified.base_parameters,
         condition_number=identified.condition_number,
+        normalised_condition_number=identified.normalised_condition_number,
         rms=identified.rms,
     )
 

@@ -85,6 +85,27 @@ async def refusal(b: Any, kind: str, **request: Any) -> str:
     return refused.value.code
 
 
+def test_what_the_library_lets_choose_a_job_lets_choose_too(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            train = record(b, "ur10e_excitation")
+            request = {"robot": "r1", "recordings": [train], "gains": GAINS}
+            done = await finished(
+                b, "identify", **request, preferred=["mx6"], without=["my6"], stop_margin=0.5, moving_threshold=0.1
+            )
+            assert done.result is not None, done.error
+            with b.database.reading() as session:
+                document = results.get(session, done.result["result_id"]).document
+            base = document["base_parameters"]
+            assert base[0]["name"].startswith("mx6")
+            assert done.result["base_parameters"] == len(base) == 35
+            assert not any(parameter["name"].startswith("my6") for parameter in base)
+            wrong = await finished(b, "identify", **request, without=["no_such"])
+            assert wrong.error is not None and "no_such" in wrong.error.detail
+
+    asyncio.run(scenario())
+
+
 def test_the_way_from_recordings_to_a_table(bench: Callable[..., Any]) -> None:
     async def scenario() -> None:
         async with bench() as b:
@@ -96,6 +117,7 @@ def test_the_way_from_recordings_to_a_table(bench: Callable[..., Any]) -> None:
             assert done.state == "succeeded", done.error
             assert done.result is not None and done.result["base_parameters"] == 36
             assert max(done.result["rms"]) < 1.0
+            assert 1.0 < done.result["normalised_condition_number"] < done.result["condition_number"]
             result_id = done.result["result_id"]
             with b.database.reading() as session:
                 row = results.get(session, result_id)

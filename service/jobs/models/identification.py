@@ -1,165 +1,18 @@
-"""Requests and results of the jobs, one pair per kind, told apart by ``kind``.
-
-Every field that makes a robot move has to be written out by whoever asks: those have no default.
-"""
+"""Jobs that compute with recordings: parameters, their verdict, tables, payload, drive gains."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from core.signals.settings import Kinematics, Marked, OnGap, Periods, TorqueFilter, Velocity
+from service.jobs.models.common import JobKind, JobModel, PerJoint, Positive, RecordingIds
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-PerJoint = Annotated[list[float], Field(min_length=1, max_length=64)]
-RecordingIds = Annotated[list[str], Field(min_length=1, max_length=64)]
 
 
-class JobKind(StrEnum):
-    """What a job does."""
-
-    PLAY = "play"
-    RECORD = "record"
-    EXCITE = "excite"
-    IDENTIFY = "identify"
-    VALIDATE = "validate"
-    FEEDFORWARD = "feedforward"
-    PAYLOAD = "payload"
-    DRIVE_GAINS = "drive_gains"
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ApproachRequest(_Model):
-    """How to reach the first pose of the trajectory: one joint-space move."""
-
-    speed: Annotated[Positive, Field(description="Of the fastest joint, rad/s.")]
-    acceleration: Annotated[Positive, Field(description="Of the fastest joint, rad/s².")]
-
-
-class PlayRequest(_Model):
-    """Move a robot along a stored trajectory, once. Needs the permit armed and the lease."""
-
-    kind: Literal[JobKind.PLAY] = JobKind.PLAY
-    robot: str
-    trajectory_id: str
-    approach: Annotated[
-        ApproachRequest | None,
-        Field(description="null: the robot must stand at the first pose already, and is refused if not."),
-    ]
-    record: Annotated[bool, Field(description="Keep a recording of exactly this motion.")] = True
-
-
-class PlayResult(_Model):
-    """What was played. A motion that was stopped has a result too, and its recording is kept."""
-
-    kind: Literal[JobKind.PLAY] = JobKind.PLAY
-    recording_id: str | None
-    outcome: Literal["completed", "stopped", "faulted"]
-    reason: str
-    cycles: Annotated[int, Field(description="Set-points sent.")]
-    late_cycles: Annotated[int, Field(description="Cycles that passed without a set-point; the path waits for them.")]
-    max_tracking_error: Annotated[
-        list[float], Field(description="Largest |target - actual| per joint, rad; empty if it never began.")
-    ]
-    limit_use: Annotated[
-        dict[str, list[float]],
-        Field(description="Share of each limit that the trajectory uses, per joint; 1 = at the limit."),
-    ]
-
-
-class RecordRequest(_Model):
-    """Record a robot for a while, whatever it does."""
-
-    kind: Literal[JobKind.RECORD] = JobKind.RECORD
-    robot: str
-    duration: Annotated[float, Field(gt=0, le=86400, description="s", allow_inf_nan=False)]
-
-
-class RecordResult(_Model):
-    """A finished recording."""
-
-    kind: Literal[JobKind.RECORD] = JobKind.RECORD
-    recording_id: str
-    samples: int
-    lost: int
-
-
-class ExciteLimits(_Model):
-    """What a designed motion keeps to. Joint limits that are absent are those of the robot's model, and stated
-    ones can only tighten them."""
-
-    start: Annotated[PerJoint, Field(description="Pose at the start, rad.")]
-    end: Annotated[PerJoint | None, Field(description="Pose at the end, rad; null: as at the start.")] = None
-    position_lower: Annotated[PerJoint | None, Field(description="rad")] = None
-    position_upper: Annotated[PerJoint | None, Field(description="rad")] = None
-    velocity: Annotated[PerJoint | None, Field(description="rad/s")] = None
-    acceleration: Annotated[PerJoint | None, Field(description="rad/s²")] = None
-    jerk: Annotated[PerJoint | None, Field(description="rad/s³")] = None
-    torque: Annotated[PerJoint | None, Field(description="Predicted by the nominal model, N·m.")] = None
-    floor: Annotated[
-        float | None, Field(allow_inf_nan=False, description="Height that no moving link falls below, m.")
-    ] = None
-    self_collision: Annotated[
-        float | None, Field(ge=0, allow_inf_nan=False, description="Least distance between links, m.")
-    ] = None
-    box: Annotated[list[list[float]] | None, Field(description="Least and largest x, y, z of the tool point, m.")] = (
-        None
-    )
-    radii: Annotated[
-        PerJoint | None, Field(description="Of the capsules around the base and every link, m; null: from geometry.")
-    ] = None
-
-
-class ExciteRequest(_Model):
-    """Design an excitation trajectory for a robot and store it. Moves nothing."""
-
-    kind: Literal[JobKind.EXCITE] = JobKind.EXCITE
-    robot: str
-    name: Annotated[str, Field(min_length=1, max_length=200, description="Of the trajectory that is stored.")]
-    limits: ExciteLimits
-    family: Literal["fourier_quintic", "fourier", "bspline", "fourier_segments"] = "fourier_quintic"
-    harmonics: Annotated[int, Field(ge=1, le=50)] = 5
-    period: Annotated[
-        float, Field(gt=0, le=600, description="Of the trajectory, or of each segment, s.", allow_inf_nan=False)
-    ] = 20.0
-    criterion: Literal["cond", "cond_normalised", "d_optimal", "a_optimal", "coman"] = "cond"
-    friction: Annotated[
-        str | Annotated[list[str], Field(min_length=1, max_length=64)] | None,
-        Field(description="Velocity law whose columns count too, or one per joint; null: base parameters only."),
-    ] = "coulomb_viscous"
-    rotor_inertia: Annotated[bool, Field(description="Reflected rotor inertias are columns too.")] = False
-    optimizer: Literal["interior_point", "slsqp", "cma_es", "genetic"] = "interior_point"
-    segments: Annotated[int, Field(ge=1, le=20, description="Of fourier_segments.")] = 3
-    time_budget: Annotated[float, Field(gt=0, le=3600, description="s", allow_inf_nan=False)] = 60.0
-    seed: Annotated[int, Field(ge=0)] = 0
-    warm_start: Annotated[str | None, Field(description="Trajectory to begin with.")] = None
-
-
-class ExciteResult(_Model):
-    """A trajectory was stored; it keeps every limit on a 1 ms grid. A search that was cancelled, or ran out of time,
-    has a result too: the best it had found."""
-
-    kind: Literal[JobKind.EXCITE] = JobKind.EXCITE
-    trajectory_id: str
-    value: Annotated[float, Field(description="Of the criterion.")]
-    condition_number: float
-    condition_number_normalised: Annotated[float, Field(description="With columns of length one.")]
-    limit_use: Annotated[
-        dict[str, list[float]], Field(description="Share of each limit that is used, per joint; 1 = at the limit.")
-    ]
-    least_clearance: Annotated[
-        float | None, Field(description="Least room to floor, box and self-collision, m; null: none was limited.")
-    ]
-    candidates: Annotated[int, Field(description="Trajectories that were considered.")]
-
-
-class SignalRequest(_Model):
+class SignalRequest(JobModel):
     """What is done to the signals before anything is estimated; absent fields take the pipeline's defaults.
 
     The fields are those of ``core.signals.SignalSettings``.
@@ -193,7 +46,7 @@ class SignalRequest(_Model):
         return self.model_dump(exclude_none=True)
 
 
-class IdentifyRequest(_Model):
+class IdentifyRequest(JobModel):
     """Estimate base and friction parameters from recordings of one robot."""
 
     kind: Literal[JobKind.IDENTIFY] = JobKind.IDENTIFY
@@ -218,19 +71,35 @@ class IdentifyRequest(_Model):
     estimator: str = "wls"
     rotor_inertia: Annotated[bool, Field(description="Identify reflected rotor inertias too.")] = False
     signals: SignalRequest = SignalRequest()
+    moving_threshold: Annotated[Positive, Field(description="A joint faster than this moves, rad/s.")] = 0.02
+    stop_margin: Annotated[
+        Literal["auto"] | Annotated[float, Field(ge=0, allow_inf_nan=False)],
+        Field(
+            description="What is left out before the last moving sample of a recording, s; `auto`: 0.25 s where it "
+            "comes to rest with a jolt."
+        ),
+    ] = "auto"
+    preferred: list[str] = Field(
+        default_factory=list, max_length=1000, description="Standard parameters to build base parameters around."
+    )
+    without: list[str] = Field(
+        default_factory=list, max_length=1000, description="Base parameters taken for zero: those the data do not tell."
+    )
+    random_state: Annotated[int, Field(ge=0, description="Seed of the search for shapes of friction.")] = 0
 
 
-class IdentifyResult(_Model):
+class IdentifyResult(JobModel):
     """A candidate result was stored; its figures on the training data."""
 
     kind: Literal[JobKind.IDENTIFY] = JobKind.IDENTIFY
     result_id: str
     base_parameters: int
     condition_number: float
+    normalised_condition_number: Annotated[float, Field(description="With columns of length one.")]
     rms: Annotated[list[float | None], Field(description="Residual on the training data per joint, N·m (or A).")]
 
 
-class ValidationCriteria(_Model):
+class ValidationCriteria(JobModel):
     """What a result has to reach on recordings it has not seen; judged on moving samples, joint by joint."""
 
     max_relative_residual: Annotated[
@@ -246,7 +115,7 @@ class ValidationCriteria(_Model):
     ] = 200
 
 
-class ValidateRequest(_Model):
+class ValidateRequest(JobModel):
     """Judge a candidate result on other recordings; VALIDATED if it meets the criteria."""
 
     kind: Literal[JobKind.VALIDATE] = JobKind.VALIDATE
@@ -255,7 +124,7 @@ class ValidateRequest(_Model):
     criteria: ValidationCriteria = ValidationCriteria()
 
 
-class ValidateResult(_Model):
+class ValidateResult(JobModel):
     """The verdict, also kept with the result. Not passing is an outcome, not an error."""
 
     kind: Literal[JobKind.VALIDATE] = JobKind.VALIDATE
@@ -270,7 +139,7 @@ class ValidateResult(_Model):
     ]
 
 
-class FeedforwardRequest(_Model):
+class FeedforwardRequest(JobModel):
     """Build a torque table for a stored trajectory from a validated or active result."""
 
     kind: Literal[JobKind.FEEDFORWARD] = JobKind.FEEDFORWARD
@@ -279,7 +148,7 @@ class FeedforwardRequest(_Model):
     cycle_time: Annotated[float, Field(gt=0, le=1, description="Controller cycle, s.")]
 
 
-class FeedforwardResult(_Model):
+class FeedforwardResult(JobModel):
     """A table was stored."""
 
     kind: Literal[JobKind.FEEDFORWARD] = JobKind.FEEDFORWARD
@@ -289,18 +158,18 @@ class FeedforwardResult(_Model):
     crc32: int
 
 
-class PayloadRequest(_Model):
+class PayloadRequest(JobModel):
     """Estimate what a robot carries, from runs with it and a result of the robot without it."""
 
     kind: Literal[JobKind.PAYLOAD] = JobKind.PAYLOAD
     result_id: Annotated[str, Field(description="Of the robot alone, in N·m; best with load-dependent friction.")]
     loaded: RecordingIds
-    unloaded: Annotated[
-        list[str], Field(max_length=64, description="The same motion without the payload: makes it surer.")
-    ] = []
+    unloaded: list[str] = Field(
+        default_factory=list, max_length=64, description="The same motion without the payload: makes it surer."
+    )
 
 
-class PayloadResult(_Model):
+class PayloadResult(JobModel):
     """The payload. Parameters that the runs do not tell are not in `identified`, and are not to be relied on."""
 
     kind: Literal[JobKind.PAYLOAD] = JobKind.PAYLOAD
@@ -322,7 +191,7 @@ class PayloadResult(_Model):
     warnings: list[str]
 
 
-class DriveGainsRequest(_Model):
+class DriveGainsRequest(JobModel):
     """Estimate drive gains from runs with and without a payload that was weighed."""
 
     kind: Literal[JobKind.DRIVE_GAINS] = JobKind.DRIVE_GAINS
@@ -335,7 +204,7 @@ class DriveGainsRequest(_Model):
     ] = None
 
 
-class DriveGainsResult(_Model):
+class DriveGainsResult(JobModel):
     """The gains, N·m/A per joint; null for joints that hardly feel the payload. Nothing was stored or changed."""
 
     kind: Literal[JobKind.DRIVE_GAINS] = JobKind.DRIVE_GAINS
@@ -349,57 +218,3 @@ class DriveGainsResult(_Model):
     ]
     covariance_kind: str
     warnings: list[str]
-
-
-JobRequest = Annotated[
-    PlayRequest
-    | RecordRequest
-    | ExciteRequest
-    | IdentifyRequest
-    | ValidateRequest
-    | FeedforwardRequest
-    | PayloadRequest
-    | DriveGainsRequest,
-    Field(discriminator="kind"),
-]
-JobResult = Annotated[
-    PlayResult
-    | RecordResult
-    | ExciteResult
-    | IdentifyResult
-    | ValidateResult
-    | FeedforwardResult
-    | PayloadResult
-    | DriveGainsResult,
-    Field(discriminator="kind"),
-]
-
-
-class JobProblem(_Model):
-    """Why a job did not succeed, in the form every error of the service has."""
-
-    code: str
-    detail: str
-    context: dict[str, Any] = {}
-
-
-class LogLine(_Model):
-    """One line of a job's log."""
-
-    time: str
-    message: str
-
-
-class JobUpdate(_Model):
-    """A job as it stands, with the log lines that this subscriber has not had yet."""
-
-    id: str
-    kind: JobKind
-    robot: str | None
-    state: str
-    phase: str
-    progress: Annotated[float, Field(ge=0, le=1, description="Of the whole job.")]
-    message: str
-    log: list[LogLine]
-    result: dict[str, Any] | None
-    error: JobProblem | None

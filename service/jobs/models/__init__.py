@@ -1,0 +1,73 @@
+"""Requests and results of the jobs, one pair per kind, told apart by ``kind``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from service.jobs.models.common import JobKind
+from service.jobs.models.identification import (
+    DriveGainsRequest,
+    DriveGainsResult,
+    FeedforwardRequest,
+    FeedforwardResult,
+    IdentifyRequest,
+    IdentifyResult,
+    PayloadRequest,
+    PayloadResult,
+    SignalRequest,
+    ValidateRequest,
+    ValidateResult,
+)
+from service.jobs.models.motion import ExciteRequest, ExciteResult, PlayRequest, PlayResult, RecordRequest, RecordResult
+from service.jobs.models.update import JobProblem, JobUpdate, LogLine
+
+__all__ = [
+    "DriveGainsRequest",
+    "DriveGainsResult",
+    "ExciteRequest",
+    "ExciteResult",
+    "FeedforwardRequest",
+    "FeedforwardResult",
+    "IdentifyRequest",
+    "IdentifyResult",
+    "JobKind",
+    "JobProblem",
+    "JobRequest",
+    "JobResult",
+    "JobUpdate",
+    "LogLine",
+    "PayloadRequest",
+    "PayloadResult",
+    "PlayRequest",
+    "PlayResult",
+    "RecordRequest",
+    "RecordResult",
+    "SignalRequest",
+    "ValidateRequest",
+    "ValidateResult",
+]
+
+JobRequest = Annotated[
+    PlayRequest
+    | RecordRequest
+    | ExciteRequest
+    | IdentifyRequest
+    | ValidateRequest
+    | FeedforwardRequest
+    | PayloadRequest
+    | DriveGainsRequest,
+    Field(discriminator="kind"),
+]
+JobResult = Annotated[
+    PlayResult
+    | RecordResult
+    | ExciteResult
+    | IdentifyResult
+    | ValidateResult
+    | FeedforwardResult
+    | PayloadResult
+    | DriveGainsResult,
+    Field(discriminator="kind"),
+]
