@@ -161,7 +161,7 @@ def test_the_service_is_killed_or_hangs(
     blow: signal.Signals, virtual_ur10e: VirtualUR10e, sway: Sway, eye: Any, tmp_path: Path
 ) -> None:
     async def run() -> None:
-        arguments = [virtual_ur10e.host, str(tmp_path / "run"), str(sway().trajectory)]
+        arguments = [virtual_ur10e.host, str(tmp_path / "run"), str(sway(slow=3.0).trajectory)]
         command = [sys.executable, "-c", textwrap.dedent(SERVICE), *arguments]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
             try:
