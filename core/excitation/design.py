@@ -203,16 +203,18 @@ def _design(
     executor: Executor | None,
     workers: int,
 ) -> Design:
+    if settings.family == SEGMENTS and (
+        warm_start is not None or executor is not None or settings.optimizer != "interior_point"
+    ):
+        raise InputError(
+            f"{SEGMENTS} are designed one after the other by the interior-point method: they take no warm start, "
+            "no workers and no other optimizer"
+        )
     columns = ObservationColumns(model, settings.friction, _weights(settings))
     members = _family(settings, limits)
     compile_kernels(columns, members, limits)
     started = clock()
     if settings.family == SEGMENTS:
-        if warm_start is not None or executor is not None or settings.optimizer != "interior_point":
-            raise InputError(
-                f"{SEGMENTS} are designed one after the other by the interior-point method: they take no warm start, "
-                "no workers and no other optimizer"
-            )
         referees = _design_segments(columns, limits, settings, on_progress, stop, clock)
         trajectory: Trajectory = Segments(tuple(_trajectory(referee) for referee in referees))
         criterion, history = referees[-1].problem.criterion, referees[-1].history

@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 _JOINT_KEYS = ("position_lower", "position_upper", "velocity", "acceleration", "jerk", "torque")
 _ANGLE_KEYS = ("position_lower", "position_upper", "start", "end")
 _ARM_KEYS = ("box", "floor", "self_collision", "radii")
+_MOST_ANGLE = 8.0 * np.pi  # rad: four turns
+_MOST_SPEED = 50.0  # rad/s
 _PARALLEL_KEYS = ("joint_angle", "joint_angle_deg", "condition")
 
 
@@ -118,6 +120,8 @@ def _parse(document: Mapping[str, Any], model: Mechanism) -> DesignLimits:
         values.setdefault("start", model.home)
     if "start" not in values:
         raise InputError("start is missing: the pose, one angle per joint, that the motion begins in")
+    for key, value in values.items():
+        _refuse_degrees(key, value, model)
     start = values.pop("start")
     end = values.pop("end", start)
     unlimited = JointLimits.unlimited(n)
@@ -129,6 +133,20 @@ def _parse(document: Mapping[str, Any], model: Mechanism) -> DesignLimits:
         radii=_optional(document, "radii", lambda key, value: _array(key, value, (n + 1,))),
     )
     return DesignLimits(joints, start, end, workspace, *_posture(document))
+
+
+def _refuse_degrees(key: str, value: Array, model: Mechanism) -> None:
+    """Refuse angles and speeds of turning joints that only make sense in degrees."""
+    most = _MOST_ANGLE if key in _ANGLE_KEYS else _MOST_SPEED if key == "velocity" else np.inf
+    turns = np.array([kind != "prismatic" for kind in model.joint_types])
+    doubtful = turns & np.isfinite(value) & (np.abs(value) > most)
+    if np.any(doubtful):
+        joint = int(np.argmax(doubtful))
+        unit, way_out = ("rad/s", "give rad/s") if key == "velocity" else ("rad", f"write {key}_deg")
+        raise InputError(
+            f"{key}: {value[joint]:g} {unit} of joint {joint + 1} ({model.joint_names[joint]}) is more than "
+            f"{most:g} {unit}; if these are degrees, {way_out}"
+        )
 
 
 def _posture(document: Mapping[str, Any]) -> tuple[float, float]:
@@ -161,9 +179,9 @@ def _array(key: str, value: Any, shape: tuple[int, ...]) -> Array:
     """Return numbers, and nothing that NumPy would take for some: no true, no "1"."""
     items = np.array(value, dtype=object)
     numeric = all(isinstance(item, int | float) and not isinstance(item, bool) for item in items.flat)
-    if items.shape != shape or not numeric or np.any(np.isnan(items.astype(np.float64))):
+    if items.shape != shape or not numeric or any(item != item for item in items.flat):  # noqa: PLR0124 - NaN
         raise InputError(f"{key}: expected {' x '.join(map(str, shape))} numbers, got {value!r}")
-    return items.astype(np.float64)
+    return np.array([_number(key, item) for item in items.flat]).reshape(shape)
 
 
 def _box(key: str, value: Any) -> Array:
@@ -173,4 +191,7 @@ def _box(key: str, value: Any) -> Array:
 def _number(key: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         raise InputError(f"{key}: expected a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{key}: a number of {len(str(value))} digits is beyond every robot") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,54 +70,122 @@ def in_parallel(
 
     ``slice_length`` (s) is how long a search runs before it hears of the others; None = all the time. At first each
     goes on with its own best, which differ, and only borrows from the others'; in the end all go on with the best.
+
+    Raises
+    ------
+    InfeasibleError
+        No search has found anything; ``excitation-stopped`` where they had no time to.
+    InputError
+        A process that searched has died, and nothing had been found.
     """
     if workers < 1:
         raise InputError(f"at least one worker is needed, got {workers}")
-    started = time.monotonic()
-    seeds = np.random.SeedSequence(seed)
-    best: Found | None = None
-    history: list[tuple[float, float]] = []
-    candidates = 0
-    running: dict[Future[Found], tuple[float, int]] = {}
-    own_best: list[Found | None] = [None] * workers
-
     with tempfile.TemporaryDirectory(prefix="dynid-search-") as folder:
         flag = StopFlag(Path(folder) / "stop")
+        searches = _Searches(task, executor, workers, budget, seed, warm, stop, slice_length, flag)
+        try:
+            searches.run(on_progress)
+        finally:
+            flag.raise_it()  # whatever ends this, nobody searches on
+    return searches.found()
 
-        def submit(worker: int) -> None:
-            elapsed = time.monotonic() - started
-            seconds = budget - elapsed
-            if seconds <= 0.0 or stop():
-                return
-            if slice_length is not None:
-                seconds = min(seconds, max(_SLICE_LIMITS[0], min(slice_length, _SLICE_LIMITS[1])))
-            known = sorted((found for found in own_best if found is not None), key=lambda found: found.value)
-            own = own_best[worker]
-            if own is not None and elapsed < _APART * budget:
-                known.sort(key=lambda found: found is not own)
-            begin = [found.x for found in known] if known else warm
-            own_seed = int(seeds.spawn(1)[0].generate_state(1)[0])
-            running[executor.submit(task, seconds, own_seed, begin, flag)] = elapsed, worker
 
-        for worker in range(workers):
-            submit(worker)
-        while running:
-            done, _ = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
+class _Searches:
+    """Those that run, and what they have come to."""
+
+    def __init__(
+        self,
+        task: Task,
+        executor: Executor,
+        workers: int,
+        budget: float,
+        seed: int,
+        warm: list[Array],
+        stop: Callable[[], bool],
+        slice_length: float | None,
+        flag: StopFlag,
+    ) -> None:
+        self._task = task
+        self._executor = executor
+        self._budget = budget
+        self._seeds = np.random.SeedSequence(seed)
+        self._warm = warm
+        self._stop = stop
+        self._slice_length = slice_length
+        self._flag = flag
+        self._started = time.monotonic()
+        self._running: dict[Future[Found], tuple[float, int]] = {}
+        self._best: Found | None = None
+        self._own_best: list[Found | None] = [None] * workers
+        self._history: list[tuple[float, float]] = []
+        self._candidates = 0
+        self._failure: InfeasibleError | BrokenExecutor | None = None
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def run(self, on_progress: OnProgress) -> None:
+        """Search until time is up, or all have stopped."""
+        for worker in range(len(self._own_best)):
+            self._submit(worker)
+        while self._running:
+            done, _ = wait(self._running, timeout=_POLL, return_when=FIRST_COMPLETED)
             for future in done:
-                (begun, worker), found = running.pop(future), future.result()
-                candidates += found.candidates
-                before = own_best[worker]
-                if before is None or found.value < before.value:
-                    own_best[worker] = found
-                if best is None or found.value < best.value:
-                    best = found
-                    least = history[-1][1] if history else np.inf
-                    history += [(begun + when, value) for when, value in found.history if value < least]
-                submit(worker)
-            value = None if best is None else best.value
-            on_progress(Progress(time.monotonic() - started, budget, value, 0.0, candidates))
-            if stop():
-                flag.raise_it()  # those that run come back with what they have
-    if best is None:
-        raise InfeasibleError("the design was stopped before it had found anything", kind="stopped")
-    return Found(best.x, best.value, history, candidates)
+                self._take(future)
+            value = None if self._best is None else self._best.value
+            on_progress(Progress(self._elapsed, self._budget, value, 0.0, self._candidates))
+            if self._stop():
+                self._flag.raise_it()  # those that run come back with what they have
+
+    def found(self) -> Found:
+        """Return the best, with the history of all."""
+        if self._best is not None:
+            return Found(self._best.x, self._best.value, self._history, self._candidates)
+        if isinstance(self._failure, InfeasibleError):
+            raise self._failure
+        if self._failure is not None:
+            raise InputError(
+                f"a process that searched died before anything was found: {self._failure}", code="worker-died"
+            ) from self._failure
+        raise InfeasibleError("the design was stopped before it had found anything", code="excitation-stopped")
+
+    def _submit(self, worker: int) -> None:
+        elapsed, own = self._elapsed, self._own_best[worker]
+        seconds = self._budget - elapsed
+        unseen = own is None and bool(self._warm)  # what was given to begin with is looked at in any case
+        if seconds <= 0.0 or self._failure is not None or (self._stop() and not unseen):
+            return
+        if self._slice_length is not None:
+            seconds = min(seconds, max(_SLICE_LIMITS[0], min(self._slice_length, _SLICE_LIMITS[1])))
+        known = sorted((found for found in self._own_best if found is not None), key=lambda found: found.value)
+        if own is not None and elapsed < _APART * self._budget:
+            known.sort(key=lambda found: found is not own)
+        begin = [found.x for found in known] if known else self._warm
+        own_seed = int(self._seeds.spawn(1)[0].generate_state(1)[0])
+        try:
+            future = self._executor.submit(self._task, seconds, own_seed, begin, self._flag)
+        except BrokenExecutor as error:
+            self._failure = error
+            return
+        self._running[future] = elapsed, worker
+
+    def _take(self, future: Future[Found]) -> None:
+        begun, worker = self._running.pop(future)
+        try:
+            found = future.result()
+        except InfeasibleError as error:  # in this slice; what the others have found stays
+            self._failure = None if self._best is not None else error
+            return
+        except BrokenExecutor as error:
+            self._failure = error
+            return
+        self._candidates += found.candidates
+        own = self._own_best[worker]
+        if own is None or found.value < own.value:
+            self._own_best[worker] = found
+        if self._best is None or found.value < self._best.value:
+            self._best = found
+            least = self._history[-1][1] if self._history else np.inf
+            self._history += [(begun + when, value) for when, value in found.history if value < least]
+        self._submit(worker)

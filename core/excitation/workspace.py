@@ -14,9 +14,9 @@ from core.models import SerialChain
 
 Array = NDArray[np.float64]
 
-DEFAULT_THICKNESS = 0.035
-"""Radius of every capsule, as a share of the arm's length along its joints: 57 mm for a UR10e, whose tubes
-measure 58 to 75 mm across their joints and less between them."""
+DEFAULT_THICKNESS = 0.0418
+"""Radius of every capsule, as a share of how far the tool gets from the first joint, however the model places the
+frames between them: 57 mm for a UR10e, whose tubes measure 58 to 75 mm across their joints and less between them."""
 
 STUBBY = 1.5
 """Links are neighbours when what joins them is shorter in all than so many times the sum of their radii."""
@@ -35,7 +35,7 @@ class Workspace:
     box : (2, 3) least and largest x, y, z of the tool point in m, infinite = free; None = no box.
     floor : m, height that no part of a moving link may fall below; None = no floor.
     self_collision : m, least distance between the surfaces of links that are not neighbours; None = unchecked.
-    radii : (n + 1,) m, of the base and of every link; None = ``DEFAULT_THICKNESS`` of the arm's length.
+    radii : (n + 1,) m, of the base and of every link; None = ``DEFAULT_THICKNESS`` of the arm's reach.
     """
 
     box: Array | None = None
@@ -168,5 +168,6 @@ class WorkspaceCheck:
 
 
 def _default_radii(model: SerialChain) -> Array:
-    lengths = np.linalg.norm(model.placement_translation, axis=1).sum() + np.linalg.norm(model.tool[:3, 3])
-    return np.full(model.n_joints + 1, DEFAULT_THICKNESS * lengths)
+    places = model.joint_frames(random_states(model, _PROBES, seed=0)[0])[:, :, :3, 3]
+    reach = np.linalg.norm(places[:, -1] - places[:, 0], axis=1).max()
+    return np.full(model.n_joints + 1, DEFAULT_THICKNESS * reach)

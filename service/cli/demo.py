@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from service.cli.outputs import check_output, write_json
 
 if TYPE_CHECKING:
     from service.demo.robots import DemoRobot
@@ -34,6 +35,7 @@ def demo(
     from service.demo.robots import demo_robot
 
     chosen = demo_robot(robot)
+    check_output("--json", json_file)
     console = Console()
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="dynid-demo-") as scratch:
@@ -43,7 +45,7 @@ def demo(
     seconds = time.perf_counter() - started
     if json_file is not None:
         document = report.as_document(outcome, chosen, truth, verdicts, seconds, seed)
-        json_file.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        write_json(json_file, document)
         console.print(f"written to {json_file}")
     console.print(f"{seconds:.0f} s")
     if not all(check.passed for check in verdicts):

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.options import check_writable, parse_friction, parse_gains, read_recordings, write_json
+from service.cli.options import parse_friction, parse_gains, read_recordings
+from service.cli.outputs import check_output, write_json
 
 FRICTION = "arctan+load(2, drive)+hysteresis"
 """What a gear loses of the load it moves looks like a smaller gain, unless friction has a place for it."""
@@ -44,7 +45,7 @@ def drive_gains(
     from core.pipelines.identify import identify
     from core.pipelines.paired_drive_gains import from_paired_runs, known_payload
 
-    check_writable(json_file)
+    check_output("--json", json_file)
     console = Console()
     known = known_payload(payload_mass, payload_com)
     robot = resolve(model, rotor_inertia=rotor_inertia)

@@ -13,6 +13,7 @@ import typer
 
 from core.errors import InputError
 from service.cli.options import parse_friction
+from service.cli.outputs import check_output, write_json, write_output
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from core.excitation.design import Design
+    from core.excitation.limits import DesignLimits
     from core.excitation.search import Progress
     from core.excitation.trajectory import Trajectory
     from core.models import Mechanism
@@ -33,7 +35,8 @@ def excite(
         Path,
         typer.Option(
             help="TOML file: position_lower, position_upper, start, end (rad, or with the suffix _deg), velocity, "
-            "acceleration, jerk, torque (SI, one per joint); box, floor, self_collision, radii (m) of an arm; "
+            "acceleration, jerk, torque (SI, one per joint; torque of the links, without friction); box, floor, "
+            "self_collision, radii (m) of an arm; "
             "joint_angle, condition of a 6-UPRU, whose joints are its legs. "
             "Absent = unlimited."
         ),
@@ -55,6 +58,10 @@ def excite(
     ] = None,
     rotor_inertia: Annotated[bool, typer.Option("--rotor-inertia", help="Rotor inertias are columns too.")] = False,
     time_budget: Annotated[float, typer.Option(help="s. Ctrl-C ends earlier, with the best so far.")] = 60.0,
+    max_candidates: Annotated[
+        int | None,
+        typer.Option(min=1, help="End by number instead: the same seed then gives the same trajectory."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
     optimizer: Annotated[str, typer.Option(help="interior_point, slsqp, cma_es, genetic.")] = "interior_point",
     segments: Annotated[int, typer.Option(min=1, help="Number of segments of fourier_segments.")] = 3,
@@ -87,6 +94,7 @@ def excite(
         time_budget=time_budget,
         seed=seed,
         segments=segments,
+        max_candidates=max_candidates,
     )
     _check_outputs(json_file, samples, plot, period * (segments if family == "fourier_segments" else 1))
     first = None if warm_start is None else _read_trajectory(warm_start)
@@ -109,17 +117,48 @@ def excite(
     if stopped:
         console.print(f"stopped after {found.seconds:.1f} of {time_budget:g} s; this is the best that was found:")
     _print(console, robot, found)
-    if json_file is not None:
-        _write(json_file, "--json", json.dumps(found.to_document(), indent=2, allow_nan=False) + "\n")
-        console.print(f"written to {json_file}")
-    if samples is not None:
-        _write_samples(samples, found.trajectory)
-        console.print(f"written to {samples}")
-    if plot is not None:
-        from service.cli.excite_plots import write_plots
+    _warn_of_own_limits(console, robot, found.trajectory)
+    _write_all(console, robot, bounds, found, json_file, samples, plot)
 
-        for file in write_plots(plot, found, robot, bounds):
-            console.print(f"written to {file}")
+
+def _warn_of_own_limits(console: Console, robot: Mechanism, trajectory: Trajectory) -> None:
+    """Say so where the limits file allows what the model itself does not, and so a service would not."""
+    from core.errors import MotionLimitError
+    from core.excitation import check_motion
+
+    try:
+        check_motion(trajectory.sample(SAMPLE_PERIOD), robot)
+    except MotionLimitError as error:
+        console.print(f"[yellow]a service with this model would refuse to play it: {error.detail}[/yellow]")
+
+
+def _write_all(
+    console: Console,
+    robot: Mechanism,
+    bounds: DesignLimits,
+    found: Design,
+    json_file: Path | None,
+    samples: Path | None,
+    plot: Path | None,
+) -> None:
+    """Write every output that can be written, and only then complain of one that cannot."""
+    from service.cli.excite_plots import write_plots
+
+    problems: list[InputError] = []
+    for file, write in (
+        (json_file, lambda path: write_json(path, found.to_document())),
+        (samples, lambda path: _write_samples(path, found.trajectory)),
+        (plot, lambda path: write_plots(path, found, robot, bounds)),
+    ):
+        if file is None:
+            continue
+        try:
+            for written in write(file) or [file]:
+                console.print(f"written to {written}")
+        except InputError as error:
+            problems.append(error)
+    if problems:
+        raise InputError("; ".join(problem.detail for problem in problems), code=problems[0].code)
 
 
 def _read_trajectory(file: Path) -> Trajectory:
@@ -143,11 +182,8 @@ def _check_outputs(json_file: Path | None, samples: Path | None, plot: Path | No
 
     from core.excitation.trajectory import uniform_grid
 
-    for option, file in (("--json", json_file), ("--samples", samples)):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise InputError(f"{option}: there is no folder {file.absolute().parent}")
-        if file is not None and file.is_dir():
-            raise InputError(f"{option}: {file} is a folder, not a file")
+    check_output("--json", json_file)
+    check_output("--samples", samples)
     if plot is not None and plot.exists() and not plot.is_dir():
         raise InputError(f"--plot: {plot} is a file, not a folder")
     if samples is not None:
@@ -236,11 +272,4 @@ def _write_samples(path: Path, trajectory: Trajectory) -> None:
     table = np.column_stack([motion.t, motion.q, motion.qd, motion.qdd])
     formats = ["%.6f"] + ["%.12g"] * len(names)
     np.savetxt(text, table, delimiter=",", header=",".join(["t", *names]), comments="", fmt=formats)
-    _write(path, "--samples", text.getvalue())
-
-
-def _write(path: Path, option: str, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error
+    write_output("--samples", path, text.getvalue())

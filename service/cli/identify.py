@@ -11,14 +11,13 @@ import typer
 
 from core.errors import InputError
 from service.cli.options import (
-    check_writable,
     parse_friction,
     parse_gains,
     parse_number,
     parse_signals,
     read_recordings,
-    write_json,
 )
+from service.cli.outputs import check_output, write_json
 
 
 def identify(
@@ -101,7 +100,7 @@ def identify(
     from core.pipelines.identify import identify as identify_robot
     from service.cli.identify_report import show
 
-    check_writable(json_file)
+    check_output("--json", json_file)
     console = Console()
     started = time.perf_counter()
     with Progress(console=console, transient=True) as progress:

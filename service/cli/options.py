@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
@@ -132,24 +131,3 @@ def read_result(path: Path, option: str | None = None) -> Identification:
     if not isinstance(document, dict):
         raise InputError(f"{where}: not the document of a result")
     return Identification.from_document(document)
-
-
-def check_writable(path: Path | None) -> None:
-    """Refuse before a long computation what could not be written after it."""
-    if path is None:
-        return
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise InputError(f"--json: there is no folder {folder}")
-    if path.is_dir():
-        raise InputError(f"--json: {path} is a folder; give the name of a file")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise InputError(f"--json: {path} may not be written")
-
-
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write a result for people and programs."""
-    try:
-        path.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--json: cannot write {path}: {error.strerror}") from error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.errors import InputError
-from service.cli.options import check_writable, parse_friction, parse_gains, read_recordings, read_result, write_json
+from service.cli.options import parse_friction, parse_gains, read_recordings, read_result
+from service.cli.outputs import check_output, write_json
 
 if TYPE_CHECKING:
     from core.recordings.recording import Recording
@@ -58,7 +59,7 @@ def payload(
     from core.pipelines.payload import identify_payload
     from core.pipelines.payload_change import payload_from_change
 
-    check_writable(json_file)
+    check_output("--json", json_file)
     if (arm is None) == (not unloaded):
         raise InputError("give either --unloaded recordings and --model, or --arm with an identification")
     if (after is None) == (not loaded) or (after is not None and arm is None):

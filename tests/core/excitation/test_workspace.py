@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import coal
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from core.errors import InputError, MotionLimitError
 from core.excitation import FourierQuintic, Workspace, check_motion
 from core.excitation.workspace import WorkspaceCheck
-from core.models import JointLimits, SerialChain, catalogue
+from core.models import JointLimits, SerialChain, catalogue, load
 
 EVERYTHING = Workspace(box=np.array([[-1.0, -1.0, 0.1], [1.0, np.inf, 1.5]]), floor=0.05, self_collision=0.03)
 UPRIGHT = np.array([0.0, -np.pi / 2, 0.0, -np.pi / 2, 0.0, 0.0])
@@ -91,6 +92,12 @@ def test_a_distance_that_two_links_never_have_is_refused_by_name(ur10e: SerialCh
     with pytest.raises(InputError, match=r"elbow_joint to wrist_3_joint can be apart.*more than 0\.05") as refused:
         WorkspaceCheck(Workspace(self_collision=0.1), ur10e)
     assert refused.value.code == "self-collision-impossible"
+
+
+def test_default_radii_are_those_of_the_robot_not_of_its_file(ur10e: SerialChain, ur10e_data: Path) -> None:
+    dh, urdf = (WorkspaceCheck(EVERYTHING, arm).radii[0] for arm in (ur10e, load(ur10e_data / "ur10e.urdf")))
+    assert urdf == pytest.approx(dh, rel=0.002)
+    assert dh == pytest.approx(0.057, abs=0.0005)
 
 
 def test_links_that_a_slide_keeps_apart_are_checked() -> None:

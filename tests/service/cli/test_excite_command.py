@@ -20,6 +20,7 @@ from core.excitation.feasibility import InfeasibleError
 from core.excitation.limits import limits_from_document, read_limits
 from core.models import catalogue
 from service.cli import app
+from service.cli.outputs import write_output
 
 LIMITS = """
 position_lower_deg = [-180, -180, -100, -180, -90, -90]
@@ -132,8 +133,8 @@ def test_friction_is_named_for_all_joints_or_for_each(limits: Path, tmp_path: Pa
         (("--warm-start", "text.json"), "is not JSON"),
         (("--warm-start", "number.json"), "definition is a mapping"),
         (("--warm-start", "one_joint.json"), "moves 1 joints, 6 are wanted"),
-        (("--json", "folder"), "folder is a folder, not a file"),
-        (("--samples", "folder"), "folder is a folder, not a file"),
+        (("--json", "folder"), "folder is a folder; give the name of a file"),
+        (("--samples", "folder"), "folder is a folder; give the name of a file"),
         (("--plot", "list.json"), "list.json is a file, not a folder"),
     ],
 )
@@ -177,6 +178,13 @@ def test_says_what_binds(limits: Path) -> None:
         ("start = [0, 0, true, 0, 0, 0]", "start: expected 6 numbers"),
         ("start = [0, 0, 0, 0, 0, inf]", "start: expected 6 finite numbers"),
         ("start = [0, 0, 0, 0, 0, 0]\nvelocity = [nan, 1, 1, 1, 1, 1]", "velocity: expected 6 numbers"),
+        (
+            "start = [0, -90, 0, -90, 0, 0]",
+            "-90 rad of joint 2 (shoulder_lift_joint) is more than 25.1327 rad; if these are degrees, write start_deg",
+        ),
+        ("start = [0, 0, 0, 0, 0, 0]\nvelocity = [120, 1, 1, 1, 1, 1]", "if these are degrees, give rad/s"),
+        (f"start = [0, 0, 0, 0, 0, 0]\nvelocity = [1, 1, 1, 1, 1, {10**400}]", "a number of 401 digits"),
+        (f"start = [0, 0, 0, 0, 0, 0]\nfloor = {10**400}", "floor: a number of 401 digits"),
         ("start = [0, 0, 0, 0, 0, 0]\nvelocity = 3.0", "velocity: expected 6 numbers, got 3.0"),
         ("start = [0, 0, 0, 0, 0, 0]\nfloor = true", "floor: expected a number, got"),
         ("start = [0, 0, 0, 0, 0, 0]\nself_collision = -0.1", "self_collision must not be negative"),
@@ -222,3 +230,38 @@ def test_what_could_not_be_written_is_refused_before_the_search(limits: Path, tm
         run(*QUICK, "--limits", limits, "--json", tmp_path / "none" / "out.json")
     with pytest.raises(InputError, match="does not divide"):
         run("--model", "ur10e", "--period", 7.00007, "--limits", limits, "--samples", tmp_path / "out.csv")
+
+
+def test_the_same_seed_and_number_of_candidates_give_the_same_trajectory(limits: Path, tmp_path: Path) -> None:
+    files = [tmp_path / "one.json", tmp_path / "two.json"]
+    for file in files:
+        run("--model", "ur10e", "--harmonics", 2, "--period", 8, "--max-candidates", 1, "--time-budget", 600,
+            "--limits", limits, "--json", file)  # fmt: skip
+    one, two = (json.loads(file.read_text()) for file in files)
+    assert one["trajectory"] == two["trajectory"]
+
+
+def test_one_output_that_fails_costs_no_other(limits: Path, tmp_path: Path) -> None:
+    table = tmp_path / "out.csv"
+    with pytest.raises(InputError, match="--json: cannot write /dev/full: No space left") as refused:
+        run(*QUICK, "--limits", limits, "--json", "/dev/full", "--samples", table)
+    assert refused.value.code == "output-unwritable"
+    assert len(table.read_text().splitlines()) == 8002
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_result_is_replaced_whole_or_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "out.json"
+    write_output("--json", file, "first")
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(InputError, match="No space left"):
+        write_output("--json", file, "second")
+    assert file.read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_a_motion_that_a_service_would_refuse_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "limits.toml"
+    file.write_text("start_deg = [0, -90, 0, -90, 0, 0]\nvelocity = [9, 9, 9, 9, 9, 9]\n")
+    output = run(*QUICK, "--limits", file)
+    assert "a service with this model would refuse to play it" in output

@@ -1,0 +1,75 @@
+"""Files that commands write: tried before the work begins, and written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError
+
+
+def check_output(option: str, path: Path | None) -> None:
+    """Refuse before the work what could not be written after it.
+
+    Raises
+    ------
+    InputError
+        ``output-unwritable``.
+    """
+    if path is None:
+        return
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(f"{option}: there is no folder {folder}", code="output-unwritable")
+    if path.is_dir():
+        raise InputError(f"{option}: {path} is a folder; give the name of a file", code="output-unwritable")
+    try:
+        if not _is_special(path):
+            tempfile.TemporaryFile(dir=folder).close()
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(0, "not writable")
+    except OSError as error:
+        raise InputError(f"{option}: cannot write {path}: {error.strerror}", code="output-unwritable") from error
+
+
+def write_output(option: str, path: Path, text: str) -> None:
+    """Write a file in place of an earlier one, which stays as it was until the new one is complete.
+
+    Raises
+    ------
+    InputError
+        ``output-unwritable``.
+    """
+    try:
+        if _is_special(path):
+            path.write_text(text, encoding="utf-8")
+        else:
+            _replace(path.resolve(), text)
+    except OSError as error:
+        raise InputError(f"{option}: cannot write {path}: {error.strerror}", code="output-unwritable") from error
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write a result for people and programs."""
+    write_output("--json", path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def _is_special(path: Path) -> bool:
+    """A device or a pipe is written to; there is nothing to be replaced."""
+    return path.exists() and not path.is_file()
+
+
+def _replace(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
