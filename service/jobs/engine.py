@@ -173,7 +173,7 @@ class JobEngine:
             ``job-state-conflict``: it is over already.
         """
         row = await in_view(self._database, job_rows.get, job_id)
-        job = self._jobs.get(job_id)
+        job = await self._launched(job_id)
         if job is None:
             raise ConflictError(
                 f"job {job_id} is {row.state}; only a queued or running job can be cancelled",
@@ -197,12 +197,19 @@ class JobEngine:
         NotFoundError
             No such job.
         """
-        job = self._jobs.get(job_id)
+        job = await self._launched(job_id)
         if job is None:
             yield await in_view(self._database, self._journal.finished, job_id)
             return
         async for update in job.updates():
             yield update
+
+    async def _launched(self, job_id: str) -> LiveJob | None:
+        """Return a job that is not over; one that has its row already is about to be launched."""
+        if job_id not in self._jobs:
+            async with self._submitting:
+                pass
+        return self._jobs.get(job_id)
 
     # --- admission ----------------------------------------------------------------------------------
 

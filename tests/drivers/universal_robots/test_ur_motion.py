@@ -206,8 +206,8 @@ def test_a_process_that_is_killed_leaves_a_robot_that_stops(robot: Robot, tmp_pa
 def test_a_parent_that_falls_silent_leaves_a_robot_that_stops(robot: Robot, tmp_path: Path, when: str) -> None:
     """It hangs, or its event loop does: on the way to the first pose, or on the path."""
     path = save(tmp_path / "far.npz")
-    with np.load(path) as file:
-        np.savez(path, t=file["t"], q=file["q"] + 1.0, qd=file["qd"])
+    with np.load(path) as file:  # elsewhere, and so slow that it would go on for long
+        np.savez(path, t=5.0 * file["t"], q=file["q"] + 1.0, qd=file["qd"] / 5.0)
     player = robot.driver.player(path, APPROACH, settle_time=0.0)
     silenced: list[float] = []
 
@@ -221,7 +221,7 @@ def test_a_parent_that_falls_silent_leaves_a_robot_that_stops(robot: Robot, tmp_
     player.start(listener)
     finish = listener.result()
     robot.until_rest(1.0)
-    assert time.monotonic() - silenced[0] < (1.0 if when == "half" else 1.6)
+    assert time.monotonic() - silenced[0] < 2.0
     assert (finish.outcome, finish.code) == ("faulted", "device-host-silent")
     assert finish.reason == "the device host said nothing for 0.3 s; it hangs"
 

@@ -296,7 +296,7 @@ def test_what_is_prepared_ends_with_its_arming_and_no_later_one_revives_it(
 def test_a_lease_that_lapses_stops_the_motion(bench: Callable[..., Any]) -> None:
     async def scenario() -> None:
         async with bench() as b:
-            await b.arm(seconds=3.0)
+            await b.arm(seconds=60.0)
             b.device.steps = 2000
             job = await play(b, trajectory(b))
             await b.until(job.id, lambda u: u.phase == "play")
