@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,12 @@ def new_loopback_host() -> str:
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     return f"127.{64 + int(worker)}.{os.getpid() % 250 + 1}.{next(_HOSTS) % 250 + 1}"
+
+
+@pytest.fixture(scope="session")
+def loopback_hosts() -> Callable[[], str]:
+    """Makes addresses for what lives longer than a test."""
+    return new_loopback_host
 
 
 @pytest.fixture

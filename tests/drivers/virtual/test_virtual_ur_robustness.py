@@ -22,8 +22,16 @@ from drivers.virtual.process import VirtualRobotError, VirtualUR10e
 PORTS = (29999, 30001, 30002, 30003, 30004)
 
 
+@pytest.fixture(scope="module")
+def robot(loopback_hosts: Callable[[], str]) -> Iterator[VirtualUR10e]:
+    """One for all tests after which it goes on as before."""
+    with VirtualUR10e(loopback_hosts(), seed=3) as running:
+        yield running
+
+
 @pytest.fixture
-def robot(loopback_host: str) -> Iterator[VirtualUR10e]:
+def doomed(loopback_host: str) -> Iterator[VirtualUR10e]:
+    """One that the test may bring down."""
     with VirtualUR10e(loopback_host, seed=3) as running:
         yield running
 
@@ -34,21 +42,21 @@ def gaps(samples: list[dict[str, Any]]) -> list[int]:
     return [b - a - 1 for a, b in itertools.pairwise(cycles)]
 
 
-def test_bad_bytes_end_only_their_own_connection(robot: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
-    stream = open_stream(robot.host, ["timestamp", "actual_q"])
+def test_bad_bytes_end_only_their_own_connection(doomed: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
+    stream = open_stream(doomed.host, ["timestamp", "actual_q"])
     stream.sample()
     noise = random.Random(1)  # noqa: S311
     for port in PORTS:
         for size in (1, 40, 4000):
-            with socket.create_connection((robot.host, port), timeout=5.0) as bad:
+            with socket.create_connection((doomed.host, port), timeout=5.0) as bad:
                 bad.sendall(noise.randbytes(size))
-    with socket.create_connection((robot.host, 30004), timeout=5.0) as bad:
+    with socket.create_connection((doomed.host, 30004), timeout=5.0) as bad:
         bad.sendall(b"\x00\x01O")
         while bad.recv(4096):  # an error message, then the end
             pass
 
     assert sum(gaps(list(stream.samples(0.3)))) == 0
-    counters = robot.request("statistics")
+    counters = doomed.request("statistics")
     assert counters["violations"] >= 1 and counters["clients"] == 1
 
 
@@ -127,10 +135,11 @@ def test_two_robots_on_two_addresses_are_two_individuals(robot: VirtualUR10e, op
 def test_skipped_packages_show_as_gaps_and_are_counted(robot: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
     stream = open_stream(robot.host, ["timestamp"])
     samples = [stream.sample()]
+    before = robot.request("statistics")["packages_skipped"]
     robot.request("skip", packages=5)
     samples += stream.samples(0.3)
     assert [gap for gap in gaps(samples) if gap] == [5]
-    assert robot.request("statistics")["packages_skipped"] == 5
+    assert robot.request("statistics")["packages_skipped"] == before + 5
 
 
 def test_a_stall_is_silence_on_an_open_connection(robot: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
@@ -145,27 +154,32 @@ def test_a_stall_is_silence_on_an_open_connection(robot: VirtualUR10e, open_stre
 def test_a_client_that_does_not_read_is_skipped_others_are_not(
     robot: VirtualUR10e, open_stream: Callable[..., Any]
 ) -> None:
+    before = robot.request("statistics")["packages_skipped"]
     slow = [open_stream(robot.host, ["timestamp", *["actual_q"] * 200]) for _ in range(2)]
     reader = open_stream(robot.host, ["timestamp"])
+
+    def skipped() -> int:
+        return int(robot.request("statistics")["packages_skipped"])
+
     for sample in reader.samples(20.0):
-        if round(sample["timestamp"] / 0.002) % 50 == 0 and robot.request("statistics")["packages_skipped"]:
+        if round(sample["timestamp"] / 0.002) % 50 == 0 and skipped() > before:
             break
-    assert robot.request("statistics")["packages_skipped"] > 0
+    assert skipped() > before
     assert sum(gaps(list(reader.samples(0.3)))) == 0
     assert sum(gaps(list(slow[0].samples(0.5)))) > 0  # it gets the newest, with a gap before
 
 
 def test_dropped_connections(robot: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
     stream = open_stream(robot.host, ["timestamp"])
-    assert robot.request("drop") == {"dropped": 1}
+    assert robot.request("drop")["dropped"] >= 1  # whoever was there before may be among them
     with pytest.raises(ConnectionError):
         list(stream.samples(2.0))
     open_stream(robot.host, ["timestamp"]).sample()  # it takes new clients
 
 
-def test_emergency_stop_powers_off(robot: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
-    stream = open_stream(robot.host, ["safety_mode", "robot_mode", "safety_status_bits"])
-    robot.request("emergency-stop")
+def test_emergency_stop_powers_off(doomed: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
+    stream = open_stream(doomed.host, ["safety_mode", "robot_mode", "safety_status_bits"])
+    doomed.request("emergency-stop")
     sample = stream.until(lambda s: s["safety_mode"] == 7)
     assert sample["robot_mode"] == 3 and sample["safety_status_bits"] & 1 << 7
 
@@ -196,10 +210,10 @@ def test_a_foreign_address_is_an_error_not_a_traceback() -> None:
     assert caught.value.code == "port-unavailable"
 
 
-def test_a_killed_robot_is_told(robot: VirtualUR10e) -> None:
-    os.kill(robot.pid, signal.SIGKILL)
+def test_a_killed_robot_is_told(doomed: VirtualUR10e) -> None:
+    os.kill(doomed.pid, signal.SIGKILL)
     with pytest.raises(VirtualRobotError, match="exit code -9"):
-        robot.request("statistics")
+        doomed.request("statistics")
 
 
 def test_the_robot_ends_with_whoever_started_it(loopback_host: str) -> None:
