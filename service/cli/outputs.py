@@ -26,11 +26,11 @@ def check_output(option: str, path: Path | None) -> None:
         raise InputError(f"{option}: there is no folder {folder}", code="output-unwritable")
     if path.is_dir():
         raise InputError(f"{option}: {path} is a folder; give the name of a file", code="output-unwritable")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InputError(f"{option}: {path} may not be written", code="output-unwritable")
     try:
         if not _is_special(path):
-            tempfile.TemporaryFile(dir=folder).close()
-        elif not os.access(path, os.W_OK):
-            raise PermissionError(0, "not writable")
+            tempfile.TemporaryFile(dir=path.resolve().parent).close()
     except OSError as error:
         raise InputError(f"{option}: cannot write {path}: {error.strerror}", code="output-unwritable") from error
 

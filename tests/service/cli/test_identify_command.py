@@ -200,7 +200,7 @@ def test_a_wrong_command_line_is_explained(files, monkeypatch, capsys, words, co
 def test_a_result_file_that_may_not_be_written_is_refused_before_anything_is_read(files, monkeypatch, capsys, tmp_path):
     target = tmp_path / "result.json"
     target.touch()
-    monkeypatch.setattr("service.cli.options.os.access", lambda path, mode: mode != os.W_OK or path != target)
+    monkeypatch.setattr("service.cli.outputs.os.access", lambda path, mode: mode != os.W_OK or path != target)
     code, said = refused(monkeypatch, capsys, "--model", "three_joint", "--train", "missing.csv", "--json", target)
     assert code == 1
     assert f"--json: {target} may not be written" in said
