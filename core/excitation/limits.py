@@ -21,7 +21,6 @@ _JOINT_KEYS = ("position_lower", "position_upper", "velocity", "acceleration", "
 _ANGLE_KEYS = ("position_lower", "position_upper", "start", "end")
 _ARM_KEYS = ("box", "floor", "self_collision", "radii")
 _MOST_ANGLE = 8.0 * np.pi  # rad: four turns
-_MOST_SPEED = 50.0  # rad/s
 _PARALLEL_KEYS = ("joint_angle", "joint_angle_deg", "condition")
 
 
@@ -136,16 +135,14 @@ def _parse(document: Mapping[str, Any], model: Mechanism) -> DesignLimits:
 
 
 def _refuse_degrees(key: str, value: Array, model: Mechanism) -> None:
-    """Refuse angles and speeds of turning joints that only make sense in degrees."""
-    most = _MOST_ANGLE if key in _ANGLE_KEYS else _MOST_SPEED if key == "velocity" else np.inf
+    """Refuse angles of turning joints that only make sense in degrees."""
     turns = np.array([kind != "prismatic" for kind in model.joint_types])
-    doubtful = turns & np.isfinite(value) & (np.abs(value) > most)
-    if np.any(doubtful):
+    doubtful = turns & np.isfinite(value) & (np.abs(value) > _MOST_ANGLE)
+    if key in _ANGLE_KEYS and np.any(doubtful):
         joint = int(np.argmax(doubtful))
-        unit, way_out = ("rad/s", "give rad/s") if key == "velocity" else ("rad", f"write {key}_deg")
         raise InputError(
-            f"{key}: {value[joint]:g} {unit} of joint {joint + 1} ({model.joint_names[joint]}) is more than "
-            f"{most:g} {unit}; if these are degrees, {way_out}"
+            f"{key}: {value[joint]:g} rad of joint {joint + 1} ({model.joint_names[joint]}) is more than four turns; "
+            f"if these are degrees, write {key}_deg"
         )
 
 

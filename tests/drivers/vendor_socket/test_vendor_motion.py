@@ -237,7 +237,7 @@ def test_a_parent_that_falls_silent_leaves_a_robot_that_stops(robot: Robot, tmp_
         ("protective-stop", {"protective-stop"}),
         ("drop", {"connection-lost"}),
         ("drop-commands", {"connection-lost", "program-stopped"}),  # what is seen first
-        ("halt", {"program-stopped"}),
+        ("halt", {"program-stopped", "command-refused"}),  # the same
         ("stall", {"samples-stale"}),
     ],
 )

@@ -180,9 +180,8 @@ def test_says_what_binds(limits: Path) -> None:
         ("start = [0, 0, 0, 0, 0, 0]\nvelocity = [nan, 1, 1, 1, 1, 1]", "velocity: expected 6 numbers"),
         (
             "start = [0, -90, 0, -90, 0, 0]",
-            "-90 rad of joint 2 (shoulder_lift_joint) is more than 25.1327 rad; if these are degrees, write start_deg",
+            "-90 rad of joint 2 (shoulder_lift_joint) is more than four turns; if these are degrees, write start_deg",
         ),
-        ("start = [0, 0, 0, 0, 0, 0]\nvelocity = [120, 1, 1, 1, 1, 1]", "if these are degrees, give rad/s"),
         (f"start = [0, 0, 0, 0, 0, 0]\nvelocity = [1, 1, 1, 1, 1, {10**400}]", "a number of 401 digits"),
         (f"start = [0, 0, 0, 0, 0, 0]\nfloor = {10**400}", "floor: a number of 401 digits"),
         ("start = [0, 0, 0, 0, 0, 0]\nvelocity = 3.0", "velocity: expected 6 numbers, got 3.0"),

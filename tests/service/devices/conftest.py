@@ -8,7 +8,6 @@ import itertools
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from service.settings import RobotSettings
 HOME = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
 PERIOD = 1.2
 AUTHORITY = 60.0
+ARMINGS = itertools.count(1)  # every arming is a new one, for a device that serves several tests too
 
 
 class Eye:
@@ -75,33 +75,69 @@ def eye(virtual_ur10e: VirtualUR10e) -> Iterator[Eye]:
         eye.driver.halt()
 
 
-@pytest.fixture
-def supervised(
-    virtual_ur10e: VirtualUR10e, tmp_path: Path
-) -> Callable[..., AbstractAsyncContextManager[DeviceSupervisor]]:
-    """Make a supervisor that is closed in the end; by default it streams and may move."""
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """One event loop for all tests of a file: a device may outlive the test that started it."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+class Devices:
+    """Makes supervisors of one robot. One that a test leaves as good as new serves the next: starting takes seconds."""
+
+    def __init__(self, robot: VirtualUR10e, folder: Path) -> None:
+        self._robot = robot
+        self._folders = (folder / str(number) for number in itertools.count())
+        self._kept: DeviceSupervisor | None = None
 
     @contextlib.asynccontextmanager
-    async def make(*, streaming: bool = True, **changes: Any) -> AsyncIterator[DeviceSupervisor]:
-        values = {"host": virtual_ur10e.host, "virtual": True, "motion_enabled": True, "ring_seconds": 30.0} | changes
-        robot = RobotSettings(name="cell1", driver="universal_robots", model="ur10e", **values)
-        device = DeviceSupervisor(robot, tmp_path / "run")
-        await device.start()
+    async def __call__(
+        self, *, streaming: bool = True, fresh: bool = False, runtime: Path | None = None, **changes: Any
+    ) -> AsyncIterator[DeviceSupervisor]:
+        """Have a device, that by default streams and may move; a ``fresh`` one has never done so."""
+        usual = streaming and not fresh and runtime is None and not changes
+        kept, self._kept = self._kept, None
+        if kept is not None and not usual:
+            await kept.close()
+            kept = None
+        device = kept or await self._start(runtime or next(self._folders), changes)
         try:
             if streaming:
                 await device.wait_streaming(30.0)
                 device.set_authority(time.monotonic() + AUTHORITY)
             yield device
         finally:
-            await device.close()
+            status = device.status
+            if usual and (status.connection, status.motion, status.restarts) == ("streaming", "idle", 0):
+                self._kept = device
+            else:
+                await device.close()
 
-    return make
+    async def close(self) -> None:
+        if self._kept is not None:
+            await self._kept.close()
+
+    async def _start(self, runtime: Path, changes: dict[str, Any]) -> DeviceSupervisor:
+        values = {"host": self._robot.host, "virtual": True, "motion_enabled": True, "ring_seconds": 30.0} | changes
+        robot = RobotSettings(name="cell1", driver="universal_robots", model="ur10e", **values)
+        device = DeviceSupervisor(robot, runtime)
+        await device.start()
+        return device
+
+
+@pytest.fixture(scope="module")
+def supervised(
+    virtual_ur10e: VirtualUR10e, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Devices]:
+    """Make a supervisor of the virtual robot, for use in this file's event loop."""
+    devices = Devices(virtual_ur10e, tmp_path_factory.mktemp("devices"))
+    yield devices
+    runner.run(devices.close())
 
 
 @pytest.fixture
 def sway(tmp_path: Path) -> Callable[..., MotionRequest]:
     """Make a request for a sway of joints 1, 3 and 6 from the home pose and back, ``slow`` times slower."""
-    armings = itertools.count(1)
 
     def save(slow: float) -> Path:
         t = np.arange(0.0, slow * PERIOD + 1e-9, 0.002)
@@ -114,7 +150,7 @@ def sway(tmp_path: Path) -> Callable[..., MotionRequest]:
 
     def make(motion_id: str = "sway", slow: float = 1.0, **changes: Any) -> MotionRequest:
         values: dict[str, Any] = {
-            "arming": next(armings),
+            "arming": next(ARMINGS),
             "trajectory": save(slow),
             "approach": Approach(speed=1.0, acceleration=2.0),
             "start_tolerance": 0.01,

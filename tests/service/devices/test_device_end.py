@@ -40,7 +40,9 @@ def test_acquisition_ends_while_a_controller_lets_it_wait(
         assert changes == []  # nobody is told any more
 
 
-def test_a_host_that_is_starting_is_not_waited_for(supervised: Supervised, loopback_host: str) -> None:
+def test_a_host_that_is_starting_is_not_waited_for(
+    runner: asyncio.Runner, supervised: Supervised, loopback_host: str
+) -> None:
     async def run() -> None:
         async with supervised(streaming=False, host=loopback_host) as device:
             while device.status.pid is None:
@@ -49,10 +51,12 @@ def test_a_host_that_is_starting_is_not_waited_for(supervised: Supervised, loopb
             await device.close()
             assert time.monotonic() - begun < 1.0
 
-    asyncio.run(run())
+    runner.run(run())
 
 
-def test_a_host_whose_controller_says_nothing_ends_soon(supervised: Supervised, loopback_host: str) -> None:
+def test_a_host_whose_controller_says_nothing_ends_soon(
+    runner: asyncio.Runner, supervised: Supervised, loopback_host: str
+) -> None:
     async def run() -> None:
         with closing(socket.create_server((loopback_host, 30004))):
             async with supervised(streaming=False, host=loopback_host) as device:
@@ -62,4 +66,4 @@ def test_a_host_whose_controller_says_nothing_ends_soon(supervised: Supervised, 
                 await device.close()
                 assert time.monotonic() - begun < 4.0
 
-    asyncio.run(run())
+    runner.run(run())

@@ -59,7 +59,9 @@ async def gone(pid: int, seconds: float) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_the_device_host_is_killed(supervised: Supervised, sway: Sway, follow: Follow, eye: Any) -> None:
+def test_the_device_host_is_killed(
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+) -> None:
     """Noticed at once, the robot rests, a new host streams, and nothing moves before the fault is reset."""
 
     async def run() -> None:
@@ -91,10 +93,12 @@ def test_the_device_host_is_killed(supervised: Supervised, sway: Sway, follow: F
             assert device.status.motion == "idle"
             assert finished(await follow(device, sway())).outcome == "completed"
 
-    asyncio.run(run())
+    runner.run(run())
 
 
-def test_the_motion_process_is_killed(supervised: Supervised, sway: Sway, follow: Follow, eye: Any) -> None:
+def test_the_motion_process_is_killed(
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+) -> None:
     async def run() -> None:
         async with supervised() as device:
             host = host_of(device)
@@ -103,11 +107,11 @@ def test_the_motion_process_is_killed(supervised: Supervised, sway: Sway, follow
             await eye.until(moving=False, seconds=0.5)
             assert (device.status.pid, device.status.lost) == (host, 0)  # acquisition did not even notice
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_the_motion_process_hangs_and_the_robot_is_stopped(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
 ) -> None:
     async def run() -> None:
         async with supervised() as device:
@@ -124,7 +128,7 @@ def test_the_motion_process_hangs_and_the_robot_is_stopped(
             assert children(host) == []
             await eye.until(moving=False, seconds=0.5)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 SERVICE = """
@@ -212,6 +216,7 @@ def test_a_service_that_was_held_up_hears_what_its_host_said_meanwhile(
     ids=lambda value: value.get("do") if isinstance(value, dict) else "",
 )
 def test_faults_of_the_controller(
+    runner: asyncio.Runner,
     supervised: Supervised,
     sway: Sway,
     follow: Follow,
@@ -234,10 +239,12 @@ def test_faults_of_the_controller(
             while device.status.controller.safety != "NORMAL":
                 await asyncio.sleep(0.01)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
-def test_a_robot_that_leaves_its_target(supervised: Supervised, sway: Sway, follow: Follow, eye: Any) -> None:
+def test_a_robot_that_leaves_its_target(
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+) -> None:
     """No controller follows to a tenth of a microradian."""
 
     async def run() -> None:
@@ -250,11 +257,11 @@ def test_a_robot_that_leaves_its_target(supervised: Supervised, sway: Sway, foll
             assert "joint 3 is 0.0" in end.reason
             await eye.until(moving=False, seconds=0.5)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_a_stop_does_not_wait_for_a_host_that_hangs(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
 ) -> None:
     """The motion process goes on by itself, and the service has not yet given the host up."""
 
@@ -272,11 +279,11 @@ def test_a_stop_does_not_wait_for_a_host_that_hangs(
                 await stops[0]
             await eye.until(moving=False, seconds=0.5)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_a_host_that_hangs_does_not_leave_the_robot_to_itself(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
 ) -> None:
     """Its motion process stops by itself, long before the service gives the host up."""
 
@@ -298,7 +305,7 @@ def test_a_host_that_hangs_does_not_leave_the_robot_to_itself(
             assert (end.outcome, end.code) == ("faulted", "device-host-silent")
             assert device.status.pid == host
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 class Proceeding:
@@ -325,7 +332,9 @@ class Proceeding:
             await asyncio.sleep(KEEP_ALIVE_PERIOD)
 
 
-def test_a_stop_does_not_wait_for_a_host_that_starts(supervised: Supervised, sway: Sway, eye: Any) -> None:
+def test_a_stop_does_not_wait_for_a_host_that_starts(
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, eye: Any
+) -> None:
     """Somebody else moves the robot; a host takes seconds to start."""
 
     async def run() -> None:
@@ -343,10 +352,10 @@ def test_a_stop_does_not_wait_for_a_host_that_starts(supervised: Supervised, swa
                 await stopping
         await watching
 
-    asyncio.run(run())
+    runner.run(run())
 
 
-def test_a_device_host_that_hangs_is_replaced(supervised: Supervised) -> None:
+def test_a_device_host_that_hangs_is_replaced(runner: asyncio.Runner, supervised: Supervised) -> None:
     async def run() -> None:
         async with supervised() as device:
             host = host_of(device)
@@ -358,20 +367,22 @@ def test_a_device_host_that_hangs_is_replaced(supervised: Supervised) -> None:
             assert device.status.pid != host
             assert device.status.motion == "idle"
 
-    asyncio.run(run())
+    runner.run(run())
 
 
-def test_a_device_host_that_cannot_work_says_why(supervised: Supervised, tmp_path: Path) -> None:
+def test_a_device_host_that_cannot_work_says_why(
+    runner: asyncio.Runner, supervised: Supervised, tmp_path: Path
+) -> None:
     """Something that is not a ring lies where the ring should be."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "cell1.ring").write_text("precious")
 
     async def run() -> None:
-        async with supervised(streaming=False) as device:
+        async with supervised(streaming=False, runtime=tmp_path / "run") as device:
             while device.status.restarts < 2:
                 await asyncio.sleep(0.01)
             assert device.status.connection in ("crashed", "starting")
             assert "exit code 2: " in (device.status.reason or "")
             assert "not a ring lies there; remove it first" in (device.status.reason or "")
 
-    asyncio.run(run())
+    runner.run(run())

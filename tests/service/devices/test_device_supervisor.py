@@ -38,7 +38,9 @@ def finished(events: list[MotionEvent]) -> MotionFinished:
     return events[-1]
 
 
-def test_no_sample_is_lost_on_the_way_into_the_ring(supervised: Supervised, virtual_ur10e: VirtualUR10e) -> None:
+def test_no_sample_is_lost_on_the_way_into_the_ring(
+    runner: asyncio.Runner, supervised: Supervised, virtual_ur10e: VirtualUR10e
+) -> None:
     async def run() -> None:
         async with supervised() as device:
             status = device.status
@@ -63,10 +65,12 @@ def test_no_sample_is_lost_on_the_way_into_the_ring(supervised: Supervised, virt
             assert (controller.model, controller.virtual) == ("UR10e VIRTUAL", True)
             assert (controller.mode, controller.safety, controller.program_running) == ("RUNNING", "NORMAL", False)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
-def test_a_motion_from_approach_to_rest(supervised: Supervised, sway: Sway, follow: Follow) -> None:
+def test_a_motion_from_approach_to_rest(
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow
+) -> None:
     async def run() -> None:
         async with supervised() as device:
             events = await follow(device, sway())
@@ -89,11 +93,11 @@ def test_a_motion_from_approach_to_rest(supervised: Supervised, sway: Sway, foll
             assert q.max() == pytest.approx(0.3, abs=0.01)
             assert device.status.motion == "idle"
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_stop_returns_when_the_robot_is_at_rest_and_may_be_repeated(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
 ) -> None:
     async def run() -> None:
         async with supervised() as device:
@@ -109,10 +113,12 @@ def test_stop_returns_when_the_robot_is_at_rest_and_may_be_repeated(
             await device.stop("of nothing")
             assert finished(await follow(device, sway("again"))).outcome == "completed"  # nothing is latched
 
-    asyncio.run(run())
+    runner.run(run())
 
 
-def test_a_motion_nobody_follows_is_stopped(supervised: Supervised, sway: Sway, eye: Any) -> None:
+def test_a_motion_nobody_follows_is_stopped(
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, eye: Any
+) -> None:
     async def run() -> None:
         async with supervised() as device:
             followed, waiting_one = sway(), sway("waiting")
@@ -130,11 +136,11 @@ def test_a_motion_nobody_follows_is_stopped(supervised: Supervised, sway: Sway, 
                 await asyncio.sleep(0.01)
             await eye.until(moving=False, seconds=1.0)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_motion_needs_authority_from_first_to_last(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
 ) -> None:
     async def run() -> None:
         async with supervised() as device:
@@ -147,11 +153,11 @@ def test_motion_needs_authority_from_first_to_last(
             assert (end.outcome, end.code) == ("stopped", "authority-lapsed")
             await eye.until(moving=False, seconds=0.3)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_one_arming_is_good_for_one_motion_unless_a_stop_comes_first(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any
 ) -> None:
     """The host decides, so that a stop also prevents a motion that is on its way."""
 
@@ -174,11 +180,16 @@ def test_one_arming_is_good_for_one_motion_unless_a_stop_comes_first(
             assert (end.outcome, end.code) == ("stopped", "permit-withdrawn")
             await eye.until(moving=False, seconds=0.3)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_refusals_say_why_and_move_nothing(
-    supervised: Supervised, sway: Sway, follow: Follow, virtual_ur10e: VirtualUR10e, tmp_path: Path
+    runner: asyncio.Runner,
+    supervised: Supervised,
+    sway: Sway,
+    follow: Follow,
+    virtual_ur10e: VirtualUR10e,
+    tmp_path: Path,
 ) -> None:
     async def refusal(device: DeviceSupervisor, motion: MotionRequest) -> str:
         with pytest.raises(MotionRefused) as refused:
@@ -206,11 +217,11 @@ def test_refusals_say_why_and_move_nothing(
         async with supervised(motion_enabled=False) as device:
             assert await refusal(device, sway()) == "motion-disabled"
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_a_virtual_controller_where_a_real_one_is_meant_is_told(
-    supervised: Supervised, sway: Sway, follow: Follow, caplog: pytest.LogCaptureFixture
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
         async with supervised(virtual=False) as device:
@@ -218,7 +229,7 @@ def test_a_virtual_controller_where_a_real_one_is_meant_is_told(
             assert "call this robot real, but its controller (UR10e VIRTUAL) is virtual" in device.status.reason
             assert finished(await follow(device, sway())).outcome == "completed"
 
-    asyncio.run(run())
+    runner.run(run())
     assert sum("is virtual" in record.message for record in caplog.records) == 1
 
 
@@ -242,7 +253,7 @@ def test_a_robot_that_should_be_virtual_and_is_not_does_not_move(info: Controlle
 
 
 def test_a_robot_that_is_away_is_a_status_until_it_comes(
-    supervised: Supervised, loopback_host: str, sway: Sway, follow: Follow
+    runner: asyncio.Runner, supervised: Supervised, loopback_host: str, sway: Sway, follow: Follow
 ) -> None:
     async def run() -> None:
         async with supervised(streaming=False, host=loopback_host) as device:
@@ -263,11 +274,11 @@ def test_a_robot_that_is_away_is_a_status_until_it_comes(
             while device.status.connection != "disconnected":
                 await asyncio.sleep(0.01)
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_a_dropped_connection_is_taken_up_again_with_its_gap(
-    supervised: Supervised, virtual_ur10e: VirtualUR10e
+    runner: asyncio.Runner, supervised: Supervised, virtual_ur10e: VirtualUR10e
 ) -> None:
     async def run() -> None:
         async with supervised() as device:
@@ -289,7 +300,7 @@ def test_a_dropped_connection_is_taken_up_again_with_its_gap(
                 assert ring.lost == missing.sum() > 200
             assert device.status.restarts == 0
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_nothing_is_left_behind(virtual_ur10e: VirtualUR10e, tmp_path: Path) -> None:

@@ -53,17 +53,17 @@ async def released(guard: MotionGuard, token: str) -> None:
 
 
 def test_a_protective_stop_at_rest_faults_the_permit_until_it_is_reset(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any, virtual_ur10e: VirtualUR10e
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any, virtual_ur10e: VirtualUR10e
 ) -> None:
     """Also for a service that starts afterwards, which has no memory of it."""
 
     async def run() -> None:
-        async with supervised() as device, guarded(device) as guard:
+        async with supervised(fresh=True) as device, guarded(device) as guard:
             assert device.status.controller.stop is None
             virtual_ur10e.request("protective-stop")
             await until(lambda: guard.permit.state is PermitState.FAULTED)
             assert guard.permit.reason == "the controller reports a protective stop"
-        async with supervised() as device, guarded(device) as guard:
+        async with supervised(fresh=True) as device, guarded(device) as guard:
             await until(lambda: guard.permit.state is PermitState.FAULTED)
             token = (await guard.acquire_lease("test", 60.0)).token
             with pytest.raises(ConflictError, match=r"protective stop.*reset the fault first"):
@@ -73,11 +73,11 @@ def test_a_protective_stop_at_rest_faults_the_permit_until_it_is_reset(
             guard.arm(token)
             assert guard.permit.state is PermitState.ARMED
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_a_fault_is_not_reset_while_the_emergency_stop_is_pressed(
-    supervised: Supervised, loopback_host: str, sway: Sway, follow: Follow
+    runner: asyncio.Runner, supervised: Supervised, loopback_host: str, sway: Sway, follow: Follow
 ) -> None:
     async def run() -> None:
         with VirtualUR10e(loopback_host, seed=3) as robot:
@@ -93,17 +93,17 @@ def test_a_fault_is_not_reset_while_the_emergency_stop_is_pressed(
                 assert guard.permit.state is PermitState.FAULTED
                 assert device.status.motion == "faulted"
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 @pytest.mark.parametrize(
     ("ending", "reason"), [("lapse", "the lease .*lapsed"), ("release", "the lease of cell1 was released")]
 )
 def test_a_motion_does_not_outlive_its_lease(
-    supervised: Supervised, sway: Sway, eye: Any, ending: str, reason: str
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, eye: Any, ending: str, reason: str
 ) -> None:
     async def run() -> None:
-        async with supervised() as device, guarded(device) as guard:
+        async with supervised(fresh=True) as device, guarded(device) as guard:
             token = (await guard.acquire_lease("test", 60.0)).token
             guard.arm(token)
             arming = guard.require_ready(token)
@@ -126,16 +126,16 @@ def test_a_motion_does_not_outlive_its_lease(
             guard.end_motion(end.reason)  # as the job does
             assert guard.permit.state is PermitState.DISARMED
 
-    asyncio.run(run())
+    runner.run(run())
 
 
 def test_remote_control_switched_off_while_the_robot_moves(
-    supervised: Supervised, sway: Sway, follow: Follow, eye: Any, virtual_ur10e: VirtualUR10e
+    runner: asyncio.Runner, supervised: Supervised, sway: Sway, follow: Follow, eye: Any, virtual_ur10e: VirtualUR10e
 ) -> None:
     """Whoever does it stands at the pendant: the motion may go on or end, but is always accounted for."""
 
     async def run() -> None:
-        async with supervised() as device:
+        async with supervised(fresh=True) as device:
             try:
                 events = await follow(device, sway(), lambda: virtual_ur10e.request("remote-control", on=False))
                 end = events[-1]
@@ -148,4 +148,4 @@ def test_remote_control_switched_off_while_the_robot_moves(
                 await device.reset_fault()
             assert (await follow(device, sway("again")))[-1].outcome == "completed"
 
-    asyncio.run(run())
+    runner.run(run())
