@@ -29,7 +29,7 @@ from drivers.contract import (
 )
 from drivers.virtual.process import VirtualUpru6
 
-SOAK = float(os.environ.get("DYNID_SOAK_SECONDS", "6"))
+SOAK = float(os.environ.get("DYNID_SOAK_SECONDS", "3"))
 """How long losses are counted. Ten minutes: ``DYNID_SOAK_SECONDS=600 pytest -n 0 --log-cli-level=INFO -k 1_khz``."""
 
 log = logging.getLogger(__name__)
@@ -104,11 +104,17 @@ def test_samples_are_those_of_a_platform_at_rest(source: AdsRingReader) -> None:
 
 def test_a_dropped_link_loses_nothing(source: AdsRingReader, virtual_upru6: VirtualUpru6) -> None:
     source.connect()
-    first = read(source, 0.3)
+    samples = read(source, 0.1)
     virtual_upru6.request("drop")
-    rest = read(source, 1.2)
-    assert rest["sequence"][-1] - first["sequence"][-1] == rest.size
-    assert rest["lost"].sum() == 0
+    with pytest.raises(ConnectionLost):
+        while True:
+            block = source.read(0.2)
+            if block is not None:
+                samples = np.concatenate([samples, block])
+    source.connect()
+    samples = np.concatenate([samples, read(source, 0.2)])
+    assert (np.diff(samples["sequence"].astype(np.int64)) == 1).all()
+    assert samples["lost"].sum() == 0
     assert virtual_upru6.request("statistics")["clients"] == 1
 
 
@@ -125,37 +131,37 @@ def test_an_outage_longer_than_the_ring_is_counted(source: AdsRingReader) -> Non
 
 def test_a_silent_link_is_told_and_then_made_up_for(source: AdsRingReader, virtual_upru6: VirtualUpru6) -> None:
     source.connect()
-    first = read(source, 0.3)
+    blocks = [read(source, 0.1)]
     virtual_upru6.request("stall", seconds=0.7)
-    silent = [source.read(0.2) for _ in range(6)]
-    assert any(block is None for block in silent)
-    blocks = [block for block in silent if block is not None] + [read(source, 0.5)]
-    rest = np.concatenate(blocks)
-    assert rest["lost"].sum() == 0
-    assert rest["sequence"][-1] - first["sequence"][-1] == rest.size
+    while (block := source.read(0.2)) is not None:
+        blocks.append(block)
+    blocks += [until(source, lambda _: True), read(source, 0.1)]
+    samples = np.concatenate(blocks)
+    assert samples["lost"].sum() == 0
+    assert (np.diff(samples["sequence"].astype(np.int64)) == 1).all()
+    assert np.ptp(samples["controller_time"]) > 0.7
 
 
 def test_an_online_change_is_followed_without_loss(source: AdsRingReader, virtual_upru6: VirtualUpru6) -> None:
     source.connect()
     first = read(source, 0.2)
     virtual_upru6.request("online-change")
-    rest = read(source, 0.6)
+    rest = read(source, 0.3)
     assert rest["lost"].sum() == 0
     assert rest["sequence"][-1] - first["sequence"][-1] == rest.size
     assert any("changed online" in notice for notice in source.take_notices())
     virtual_upru6.request("emergency-stop", on=True)  # states come by notification again
-    read(source, 0.2)
-    state = source.state
-    virtual_upru6.request("emergency-stop", on=False)
-    assert state is not None
-    assert state.safety_mode == "EMERGENCY_STOP"
+    try:
+        until(source, lambda _: source.state is not None and source.state.safety_mode == "EMERGENCY_STOP")
+    finally:
+        virtual_upru6.request("emergency-stop", on=False)
 
 
 def test_a_download_is_followed_and_its_gap_counted(source: AdsRingReader, virtual_upru6: VirtualUpru6) -> None:
     source.connect()
     first = read(source, 0.2)
     virtual_upru6.request("download")
-    rest = read(source, 0.6)
+    rest = read(source, 0.3)
     assert rest["sequence"][-1] - first["sequence"][-1] == rest.size + rest["lost"].sum()
     assert rest["lost"].sum() < 100
     assert any("another PLC program" in notice for notice in source.take_notices())
@@ -229,7 +235,9 @@ def test_each_mistake_in_the_settings_is_named(virtual_upru6: VirtualUpru6, loop
         reader.connect()
 
 
-def test_a_missing_route_is_told(virtual_upru6: VirtualUpru6) -> None:
+def test_a_missing_route_is_told(virtual_upru6: VirtualUpru6, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A router that does not know this computer stays silent, so its answer is waited for."""
+    monkeypatch.setattr("drivers.beckhoff_ads.session.CONNECT_TIMEOUT", 0.5)
     virtual_upru6.request("routes", known=False)
     try:
         error = refusal(virtual_upru6.host, ams_net_id=virtual_upru6.net_id)
@@ -322,10 +330,9 @@ def test_links_come_and_go_under_notifications_without_a_crash(
     ended = threading.Event()
 
     def disturb() -> None:
-        while not ended.is_set():
+        while not ended.wait(0.01):  # a few changes of state in every link's life
             for on in (True, False):
                 virtual_upru6.request("saturate", leg=1, on=on)
-            time.sleep(0.01)
 
     disturbing = threading.Thread(target=disturb)
     disturbing.start()

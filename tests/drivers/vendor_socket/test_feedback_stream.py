@@ -35,16 +35,38 @@ def read_for(reader: FeedbackReader, seconds: float) -> SampleBlock:
     return np.concatenate(blocks)
 
 
+def read_until_lost(reader: FeedbackReader, count: int) -> SampleBlock:
+    """Read until more than ``count`` samples were lost."""
+    deadline = time.monotonic() + 10.0
+    blocks: list[SampleBlock] = []
+    while sum(int(block["lost"].sum()) for block in blocks) <= count:
+        assert time.monotonic() < deadline
+        block = reader.read(0.5)
+        if block is not None:
+            blocks.append(block)
+    return np.concatenate(blocks)
+
+
+def read_until_whole(reader: FeedbackReader) -> SampleBlock:
+    """Read until a hundred samples in a row came without a gap: a busy controller leaves some out, too."""
+    deadline = time.monotonic() + 10.0
+    samples = read_for(reader, 0.2)
+    while samples.size < 100 or samples["lost"][-100:].any():
+        assert time.monotonic() < deadline
+        samples = np.concatenate([samples, read_for(reader, 0.1)])
+    return samples
+
+
 def test_no_sample_is_lost_at_1_khz(virtual_coman_r5: VirtualComanR5) -> None:
     with closing(reader_of(virtual_coman_r5)) as reader:
         info = reader.connect()
-        samples = read_for(reader, 3.0)
+        samples = read_for(reader, 1.5)
         assert (info.serial, info.model, info.virtual) == (virtual_coman_r5.ready["serial"], "COMAN R5 VIRTUAL", True)
         assert reader.state == ControllerState("ENABLED", "unknown", program_running=False)
         assert reader.take_notices() == [
             f"{virtual_coman_r5.host}:7788: layout 'coman_r5' is to be confirmed with the vendor's document"
         ]
-    assert samples.size > 2500
+    assert samples.size > 1250
     assert samples["lost"].sum() == 0
     assert (np.diff(samples["sequence"].astype(np.int64)) == 1).all()
     np.testing.assert_allclose(np.diff(samples["controller_time"]), 0.001, atol=1e-9)
@@ -84,15 +106,14 @@ def test_spoilt_bytes_cost_only_their_frames(virtual_coman_r5: VirtualComanR5, s
         before = read_for(reader, 0.1)
         virtual_coman_r5.request("corrupt", share=share)
         try:
-            spoilt = read_for(reader, 1.0)
+            spoilt = read_until_lost(reader, 10)
         finally:
             virtual_coman_r5.request("corrupt", share=0.0)
-        samples = np.concatenate([before, spoilt, read_for(reader, 0.2)])
+        samples = np.concatenate([before, spoilt, read_until_whole(reader)])
     assert samples["lost"].sum() > 10
     assert 10 * 272 < reader.counts.skipped <= 272 * samples["lost"].sum()  # a busy controller leaves out some, too
     assert reader.counts.skipped % 272 == 0
     np.testing.assert_array_equal(np.diff(samples["sequence"].astype(np.int64)) - 1, samples["lost"][1:])
-    assert (samples["lost"][-100:] == 0).all()
     assert np.ptp(samples["q"], axis=0).max() < 1e-4
     assert any("damaged frames were skipped" in notice for notice in reader.take_notices())
 
@@ -104,15 +125,14 @@ def test_two_per_cent_of_spoilt_bytes_silence_it_and_do_not_end_it(virtual_coman
         read_for(reader, 0.1)
         virtual_coman_r5.request("corrupt", share=0.02)
         try:
-            deadline = time.monotonic() + 1.0
+            deadline = time.monotonic() + 0.7
             blocks = [reader.read(0.1)]
             while time.monotonic() < deadline:
                 blocks.append(reader.read(0.1))
         finally:
             virtual_coman_r5.request("corrupt", share=0.0)
-        samples = np.concatenate([*(block for block in blocks if block is not None), read_for(reader, 0.5)])
+        samples = np.concatenate([*(block for block in blocks if block is not None), read_until_whole(reader)])
     assert samples["lost"].sum() > 500
-    assert (samples["lost"][-100:] == 0).all()
 
 
 def test_a_dropped_connection_is_taken_up_again_with_its_gap(virtual_coman_r5: VirtualComanR5) -> None:
