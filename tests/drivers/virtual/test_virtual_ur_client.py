@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,46 @@ GOAL = [0.3, -1.3, 1.3, -1.2, -1.2, 0.2]
 STOPPED, PLAYING, PAUSED = 1, 2, 4
 
 
-@pytest.fixture
-def robot(loopback_host: str) -> Iterator[VirtualUR10e]:
-    with VirtualUR10e(loopback_host, seed=7, unlock_delay=3.0) as running:
+@pytest.fixture(scope="module")
+def shared_robot(loopback_hosts: Callable[[], str]) -> Iterator[VirtualUR10e]:
+    with VirtualUR10e(loopback_hosts(), seed=7, unlock_delay=3.0) as running:
         yield running
+
+
+@pytest.fixture
+def robot(shared_robot: VirtualUR10e) -> Iterator[VirtualUR10e]:
+    """The robot of all tests; afterwards it is in remote control, released, and runs no program."""
+    yield shared_robot
+    shared_robot.request("remote-control", on=True)
+    with RemoteControl(shared_robot.host) as dashboard:
+        deadline = time.monotonic() + 10.0
+        while dashboard.ask("unlock protective stop").startswith("Cannot unlock"):
+            assert time.monotonic() < deadline, "the protective stop is still locked"
+            time.sleep(0.05)
+        dashboard.ask("stop")
+    while shared_robot.request("statistics")["runtime"] != "STOPPED":
+        assert time.monotonic() < deadline, "a program is still running"
+        time.sleep(0.01)
+
+
+class RemoteControl:
+    """A dashboard connection without the vendor's client."""
+
+    def __init__(self, host: str) -> None:
+        self._socket = socket.create_connection((host, 29999), timeout=5.0)
+        self._lines = self._socket.makefile()
+        self._lines.readline()  # its greeting
+
+    def __enter__(self) -> RemoteControl:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines.close()
+        self._socket.close()
+
+    def ask(self, command: str) -> str:
+        self._socket.sendall(f"{command}\n".encode())
+        return self._lines.readline().strip()
 
 
 def run(host: str, scenario: str) -> dict[str, Any]:
@@ -69,14 +106,16 @@ def test_moves_as_programmed(robot: VirtualUR10e) -> None:
 
 
 def test_servoj_follows_a_sine_and_every_cycle_arrives(robot: VirtualUR10e) -> None:
+    before = robot.request("statistics")
     result = run(robot.host, "servo")
-    counters = robot.request("statistics")
+    after = robot.request("statistics")
+    counted = {name: after[name] - before[name] for name in ("inputs_received", "inputs_rejected", "servo_cycles")}
 
     assert result["stopped"]
     # each of the 1000 commands, servoStop, and the clears around them
-    assert 1000 <= counters["inputs_received"] <= 1010 and counters["inputs_rejected"] == 0
+    assert 1000 <= counted["inputs_received"] <= 1010 and counted["inputs_rejected"] == 0
     # a command stands until the next one; two clocks drift, so not one cycle each
-    assert counters["servo_cycles"] > 800
+    assert counted["servo_cycles"] > 800
     assert result["worst_deviation"] < 5e-3
     assert result["end_distance"] < 0.01
 
@@ -108,12 +147,8 @@ def test_without_watchdog_only_a_stop_ends_the_motion(
     later = stream.until(lambda s: s["timestamp"] > moving["timestamp"] + 0.5)
     assert later["target_qd"][5] > 0.49
 
-    with socket.create_connection((robot.host, 29999), timeout=5.0) as dashboard:
-        dashboard.sendall(b"stop\n")
-        lines = dashboard.makefile()
-        lines.readline()
-        assert lines.readline() == "Stopped\n"
-        lines.close()
+    with RemoteControl(robot.host) as dashboard:
+        assert dashboard.ask("stop") == "Stopped"
     stream.until(lambda s: s["runtime_state"] == STOPPED and not any(s["target_qd"]))
 
 

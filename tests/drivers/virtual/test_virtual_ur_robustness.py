@@ -29,10 +29,11 @@ def robot(loopback_hosts: Callable[[], str]) -> Iterator[VirtualUR10e]:
         yield running
 
 
-@pytest.fixture
-def doomed(loopback_host: str) -> Iterator[VirtualUR10e]:
-    """One that the test may bring down."""
-    with VirtualUR10e(loopback_host, seed=3) as running:
+@pytest.fixture(scope="module")
+def doomed(robot: VirtualUR10e) -> Iterator[VirtualUR10e]:
+    """Another, for tests that bring it down step by step, in their order."""
+    *head, last = robot.host.split(".")
+    with VirtualUR10e(".".join([head[0], str(int(head[1]) + 32), head[2], last]), seed=4) as running:
         yield running
 
 
@@ -119,12 +120,11 @@ def test_dashboard_says_that_the_robot_is_virtual(robot: VirtualUR10e) -> None:
     }
 
 
-def test_two_robots_on_two_addresses_are_two_individuals(robot: VirtualUR10e, open_stream: Callable[..., Any]) -> None:
-    *head, last = robot.host.split(".")
-    other_host = ".".join([head[0], str(int(head[1]) + 32), head[2], last])
-    with VirtualUR10e(other_host, seed=4):
-        names = ["timestamp", "actual_current", "target_moment"]
-        samples = [list(open_stream(host, names).samples(0.3)) for host in (robot.host, other_host)]
+def test_two_robots_on_two_addresses_are_two_individuals(
+    robot: VirtualUR10e, doomed: VirtualUR10e, open_stream: Callable[..., Any]
+) -> None:
+    names = ["timestamp", "actual_current", "target_moment"]
+    samples = [list(open_stream(one.host, names).samples(0.3)) for one in (robot, doomed)]
     assert all(sum(gaps(one)) == 0 for one in samples)
     first, second = samples
     assert first[0]["target_moment"] == second[0]["target_moment"]  # the same type of robot
@@ -198,6 +198,10 @@ def test_a_taken_port_is_named(loopback_host: str, port: int) -> None:
             VirtualUR10e(loopback_host).start()
         assert caught.value.code == "port-in-use"
         assert caught.value.context == {"host": loopback_host, "port": port}
+
+
+def test_a_taken_port_ends_the_program_with_its_reason(loopback_host: str) -> None:
+    with socket.create_server((loopback_host, 30004)):
         command = [sys.executable, "-m", "drivers.virtual.ur10e", "--host", loopback_host]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 69
