@@ -46,7 +46,7 @@ FIRST_SAMPLE_TIMEOUT = 2.0  # s
 SILENCE_LIMIT = 0.15  # s without feedback
 TAKES_UP = 0.25  # s after which a controller must say that it follows the points
 SPARE_PERIODS = 3  # of the look-ahead that must be left, or the controller has run out of points
-EXPLANATION_TIMEOUT = 0.05  # s for the feedback to say why a point was refused
+EXPLANATION_TIMEOUT = 0.3  # s for the feedback to say why a point was refused
 PROGRESS_PERIOD = 0.1  # s
 CONNECTION_LOST = "connection-lost"
 

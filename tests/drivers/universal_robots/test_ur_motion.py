@@ -84,7 +84,7 @@ class TestURMotion(ProcessMotionContract):
         # A dropped link makes the vendor's client crash; that is its process's end and no other's. What is seen
         # first: the link, the client that died of it, or the program that the drop ended.
         "drop": Fault(injected("drop"), {"connection-lost", "motion-process-died", "program-stopped"}),
-        "halt": Fault(halted, {"program-stopped"}),
+        "halt": Fault(halted, {"program-stopped", "command-refused"}),  # what is seen first
     }
     refusals: ClassVar = {
         "remote control": Refusal(switched_to_local, "remote-control-off", "switch it to remote control"),

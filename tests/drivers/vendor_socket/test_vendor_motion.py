@@ -45,7 +45,7 @@ class TestVendorMotion(ProcessMotionContract):
         "drop": Fault(injected("drop"), {"connection-lost"}),
         # What is seen first.
         "drop-commands": Fault(injected("drop-commands"), {"connection-lost", "program-stopped"}),
-        "halt": Fault(halted, {"program-stopped"}),
+        "halt": Fault(halted, {"program-stopped", "command-refused"}),  # what is seen first
         "stall": Fault(injected("stall", seconds=0.4), {"samples-stale"}),
     }
     refusals: ClassVar = {"stopped": Refusal(stopped_before, "protective-stop")}
