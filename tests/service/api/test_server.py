@@ -149,19 +149,7 @@ def test_what_the_settings_open(key: str | None, public: bool, path: str, expect
 # --- end and restart --------------------------------------------------------------------------------------
 
 
-def test_it_ends_in_order_while_it_is_followed(start_service: Any) -> None:
-    with start_service() as running, running.client() as client:
-        with client.stream("GET", f"{API}/robots/cell/state/stream") as stream:
-            lines = stream.iter_lines()
-            next(lines)
-            running.process.send_signal(signal.SIGINT)
-            for _ in lines:  # ends as a whole answer does; a broken one would raise
-                pass
-        assert running.process.wait(60) == 0
-    assert not list((running.folder / "run").glob("*.ring"))
-
-
-def test_it_starts_again_after_it_was_killed(start_service: Any) -> None:
+def test_it_starts_again_after_it_was_killed_and_ends_in_order_while_it_is_followed(start_service: Any) -> None:
     with start_service(orderly=False) as running, running.client() as client:
         body = {"kind": "record", "robot": "cell", "duration": 60.0}
         job = client.post(f"{API}/jobs", json=body).json()["id"]
@@ -176,3 +164,11 @@ def test_it_starts_again_after_it_was_killed(start_service: Any) -> None:
         assert state["lease"] is None
         again = client.post(f"{API}/robots/cell/lease", json={"holder": "after"}).json()
         assert again["fencing"] > lease["fencing"]
+        with client.stream("GET", f"{API}/robots/cell/state/stream") as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            running.process.send_signal(signal.SIGINT)
+            for _ in lines:  # ends as a whole answer does; a broken one would raise
+                pass
+        assert running.process.wait(60) == 0
+    assert not list((running.folder / "run").glob("*.ring"))
