@@ -29,11 +29,10 @@ def robot(loopback_hosts: Callable[[], str]) -> Iterator[VirtualUR10e]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def doomed(robot: VirtualUR10e) -> Iterator[VirtualUR10e]:
-    """Another, for tests that bring it down step by step, in their order."""
-    *head, last = robot.host.split(".")
-    with VirtualUR10e(".".join([head[0], str(int(head[1]) + 32), head[2], last]), seed=4) as running:
+@pytest.fixture
+def doomed(loopback_host: str) -> Iterator[VirtualUR10e]:
+    """Another, that the test may bring down."""
+    with VirtualUR10e(loopback_host, seed=4) as running:
         yield running
 
 
