@@ -64,7 +64,8 @@ def coloured_covariance(
     """Return the covariance of a fitted estimator's parameters.
 
     What changes more slowly than the bandwidth, such as friction that drifts from one recording to the next,
-    is not in it, and neither is what friction's shapes and load owe to noise.
+    is not in it, and neither is what friction's shapes and load owe to noise. The bandwidth counts samples: rows much
+    closer than the residuals' memory make it too short, and the covariance too small.
 
     Parameters
     ----------
@@ -89,7 +90,10 @@ def coloured_covariance(
     inflation = np.maximum(np.divide(correlated, power, out=np.ones_like(power), where=power > 0.0), 1.0)
     width = step * steps
     widened = (_critical_value(width / rows) / _critical_value(0.0)) ** 2 if width > 1 else 1.0
-    return ColouredCovariance(matrix * widened, width, inflation, float(np.sum(rows / inflation)))
+    matrix *= widened
+    if estimator.prior_part_ is not None:
+        matrix += estimator.prior_part_
+    return ColouredCovariance(matrix, width, inflation, float(np.sum(rows / inflation)))
 
 
 def _windows(parts: Iterator[Influence], steps: int) -> Iterator[Influence]:

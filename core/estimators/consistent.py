@@ -54,6 +54,7 @@ class ConsistentParameters:
     covariance : (p, p) of ``coef``, bounds left aside.
     not_identified : names of standard parameters that follow the prior rather than the data.
     on_bound : names of parameters, and of links (``link 3``), that ended on a bound.
+    prior_part : (p, p) what the uncertainty of the prior contributes to the covariance, where it is known.
     made_up : names of links whose prior had to be made up, as their model gives no inertia a body can have.
     """
 
@@ -63,6 +64,7 @@ class ConsistentParameters:
     not_identified: tuple[str, ...]
     on_bound: tuple[str, ...]
     made_up: tuple[str, ...]
+    prior_part: Array | None = None
 
     def to_document(self) -> dict[str, Any]:
         """Return JSON-serialisable data."""
@@ -120,6 +122,7 @@ def consistent_parameters(
         chain=chain.with_parameters(standard),
         coef=coef,
         covariance=reduce @ spread @ reduce.T,
+        prior_part=reduce @ directions @ inverse @ np.diag(weights**2) @ inverse @ directions.T @ reduce.T,
         not_identified=tuple(chain.parameter_names[i] for i in follows),
         on_bound=unknowns.on_bound(solution),
         made_up=tuple(chain.joint_names[j] for j in made_up),
@@ -192,7 +195,7 @@ class ConsistentLeastSquares(Estimator):
             observations.structure, matrix, effort, prior=self.prior, prior_deviation=self.prior_deviation
         )
         self.consistent_ = found
-        self.coef_, self.covariance_ = found.coef, found.covariance
+        self.coef_, self.covariance_, self.prior_part_ = found.coef, found.covariance, found.prior_part
         self.residual_std_ = residual_std(factors.squared_residuals(found.coef), factors)
         self.weights_ = start.weights_
         self.maps_ = start.weights_[:, None, None] ** 2 * found.covariance

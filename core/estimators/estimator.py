@@ -49,6 +49,7 @@ class Estimator(ABC):
     weights_ : (n,) what the rows of each joint were multiplied by.
     maps_ : (n, p, p), of an estimate that is linear in the torque; an error e of the torque of joint j in a sample with
         columns x (p,) moves it by ``maps_[j] @ x * e``.
+    prior_part_ : (p, p) what the uncertainty of a prior contributes to the covariance; None without a prior.
     n_rows_ : samples per joint.
     n_iter_ : solutions computed.
     condition_number_ : of the observation matrix, all joints together, unweighted.
@@ -60,6 +61,7 @@ class Estimator(ABC):
     residual_std_: Array
     weights_: Array
     maps_: Array
+    prior_part_: Array | None = None
     n_rows_: int
     n_iter_: int
     condition_number_: float

@@ -26,13 +26,7 @@ class PriorLeastSquares(FactorEstimator):
         that data and prior count in proportion.
     tolerance : relative change of the residuals' standard deviations at which they count as settled.
     max_iterations : IdentificationError after as many.
-
-    Attributes
-    ----------
-    prior_part_ : (p, p) what the prior's uncertainty contributes to the covariance.
     """
-
-    prior_part_: Array
 
     def __init__(
         self,

@@ -152,7 +152,10 @@ def c_header(identification: Identification) -> str:
     ------
     InputError
         A friction term has no form in C (code ``export-unsupported``).
+    IdentificationError
+        The friction of a joint drives it (``friction-drives``).
     """
+    identification.require_braking()
     model, base = identification.model, identification.base
     links = identification.parameters_[: base.count]
     chain_parameters = base.standard(links, model.parameters)

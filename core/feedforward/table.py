@@ -121,7 +121,10 @@ def build_table(
     InputError
         The trajectory is of another number of joints, the gains are not n positive numbers, or the
         identification explains current and no gains are known.
+    IdentificationError
+        The friction of a joint drives it (``friction-drives``).
     """
+    identification.require_braking()
     model = identification.model
     if samples.n_joints != model.n_joints:
         raise InputError(f"the trajectory has {samples.n_joints} joints, {model.name} has {model.n_joints}")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from core.dynamics.base_parameters import BaseParameters
-from core.errors import InputError
+from core.errors import DynidError, IdentificationError, InputError
 from core.estimators import JointFactors
 from core.estimators.essential import EssentialParameters, essential_parameters
 from core.estimators.identifiability import Conditioning
@@ -33,6 +33,10 @@ _KIND = "identification"
 _VERSION = 1
 _NOT_IDENTIFIABLE = 10.0
 """Standard deviation, over the size of a parameter, from which on data say nothing about it."""
+_SLOW = 5.0
+"""Speed at which friction is asked for its direction, over that from which on a joint moves."""
+_CERTAINLY = 3.0
+"""Standard deviations by which friction has to drive a joint before that is said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,41 @@ class Identification:
     def verdict(self) -> Verdict:
         """What to think of this result, in plain words."""
         terms = [{term.name for term in joint.terms} for joint in self.friction.joints]
-        return judge(self.train, self.validation, self.conditioning, terms)
+        return judge(self.train, self.validation, self.conditioning, terms, self.driven_by_friction)
+
+    @property
+    def driven_by_friction(self) -> tuple[int, ...]:
+        """Joints, from 0, whose friction as estimated drives them certainly instead of braking them.
+
+        The law alone counts, at a slow speed; an offset does not.
+        """
+        speed = _SLOW * self.moving_threshold
+        start, found = self.base.count, []
+        for number, joint in enumerate(self.friction.joints):
+            own = slice(start, start + len(joint.law.parameter_names))
+            start += len(joint.parameter_names)
+            forth, back = joint.law.columns(np.array([speed, -speed]), sign_width=0.0)
+            odd = 0.5 * (forth - back)
+            deviation = float(np.sqrt(odd @ self.covariance_[own, own] @ odd))
+            if odd @ self.parameters_[own] < -_CERTAINLY * deviation:
+                found.append(number)
+        return tuple(found)
+
+    def require_braking(self) -> None:
+        """Refuse to be used for control where friction drives.
+
+        Raises
+        ------
+        IdentificationError
+            ``friction-drives``.
+        """
+        if self.driven_by_friction:
+            joint = self.driven_by_friction[0]
+            raise IdentificationError(
+                f"the friction of joint {joint + 1} ({self.model.joint_names[joint]}) drives it instead of braking: a "
+                "controller that adds this torque would not be safe; check the signs of the recorded signals",
+                code="friction-drives",
+            )
 
     @property
     def conditioning(self) -> Conditioning:
@@ -287,7 +325,7 @@ class Identification:
         Raises
         ------
         InputError
-            The document is of another kind or version, or incomplete.
+            The document is of another kind or version, incomplete, or damaged.
         """
         if document.get("kind") != _KIND or document.get("version") != _VERSION:
             raise InputError(
@@ -296,33 +334,70 @@ class Identification:
                 code="document-foreign",
             )
         try:
-            model = model_from_document(document["model"])
-            validation = document["validate"]
-            return cls(
-                model=model,
-                base=BaseParameters.from_document(document["base"]),
-                friction=friction_model(document["friction"], model.n_joints),
-                parameters_=np.array(document["parameters"]),
-                covariance_=np.array(document["covariance"]),
-                covariance_kind=document["covariance_kind"],
-                residual_std_=np.array(document["residual_std"]),
-                sensitivity_=np.array(document["sensitivity"]),
-                condition_number_=document["condition_number"],
-                normalised_condition_number_=document["normalised_condition_number"],
-                undetermined_=tuple(document["undetermined"]),
-                estimator=document["estimator"],
-                consistent=document["consistent"],
-                effort=Effort.from_document(document["effort"]),
-                signals=SignalSettings.from_document(document["signals"]),
-                moving_threshold=document["moving_threshold"],
-                train=ValidationReport.from_document(document["train"]),
-                validation=ValidationReport.from_document(validation) if validation else None,
-                cross_validation=document["cross_validation"],
-                friction_selection=document["friction_selection"],
-                provenance=document["provenance"],
-            )
+            result = cls._read(document)
+            result._check()
+        except DynidError as error:
+            raise InputError(f"damaged identification: {error.detail}", code="document-damaged") from error
         except KeyError as error:
             raise InputError(f"incomplete identification: {error} is missing", code="document-foreign") from error
+        except (TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+            raise InputError(f"damaged identification: {error}", code="document-damaged") from error
+        return result
+
+    @classmethod
+    def _read(cls, document: Mapping[str, Any]) -> Self:
+        model = model_from_document(document["model"])
+        validation = document["validate"]
+        return cls(
+            model=model,
+            base=BaseParameters.from_document(document["base"]),
+            friction=friction_model(document["friction"], model.n_joints),
+            parameters_=np.array(document["parameters"], dtype=np.float64),
+            covariance_=np.array(document["covariance"], dtype=np.float64),
+            covariance_kind=document["covariance_kind"],
+            residual_std_=np.array(document["residual_std"], dtype=np.float64),
+            sensitivity_=np.array(document["sensitivity"], dtype=np.float64),
+            condition_number_=document["condition_number"],
+            normalised_condition_number_=document["normalised_condition_number"],
+            undetermined_=tuple(document["undetermined"]),
+            estimator=document["estimator"],
+            consistent=document["consistent"],
+            effort=Effort.from_document(document["effort"]),
+            signals=SignalSettings.from_document(document["signals"]),
+            moving_threshold=document["moving_threshold"],
+            train=ValidationReport.from_document(document["train"]),
+            validation=ValidationReport.from_document(validation) if validation else None,
+            cross_validation=document["cross_validation"],
+            friction_selection=document["friction_selection"],
+            provenance=document["provenance"],
+        )
+
+    def _check(self) -> None:
+        """Refuse what no identification can be: another shape, numbers that are none, another model than was used."""
+        n, p = self.model.n_joints, len(self.names)
+        shapes = {"parameters": (p,), "covariance": (p, p), "residual_std": (n,)}
+        index = self.base.independent
+        problems = [
+            f"{name} has shape {np.shape(value)}, expected {shape}"
+            for (name, shape), value in zip(
+                shapes.items(), (self.parameters_, self.covariance_, self.residual_std_), strict=True
+            )
+            if np.shape(value) != shape
+        ]
+        if not problems:
+            problems += [
+                f"{name} holds a value that is no finite number"
+                for name, value in (("parameters", self.parameters_), ("covariance", self.covariance_))
+                if not np.all(np.isfinite(value))
+            ]
+            if np.any(np.diag(self.covariance_) < 0.0):
+                problems.append("covariance has a negative variance")
+        if index.size and not (index.min() >= 0 and index.max() < self.model.n_parameters):
+            problems.append("base parameters refer to standard parameters that the model does not have")
+        if self.provenance["model_digest"] != self.model.digest():
+            problems.append("the model is not the one that was identified, by its digest")
+        if problems:
+            raise InputError(problems[0])
 
 
 def _limits_of(consistent: Mapping[str, Any]) -> list[str]:

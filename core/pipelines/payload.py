@@ -187,8 +187,7 @@ def identify_payload(arm: Identification, loaded: Sequence[Recording], unloaded:
         inflation = coloured.inflation
         if settled and change < _SETTLED * size:
             break
-    matrix = coloured.matrix if bare else coloured.matrix + prior.prior_part_
-    matrix = matrix[known:, known:]
+    matrix = coloured.matrix[known:, known:]
     found = coef[known:]
     return payload_of(
         arm.model,
@@ -312,7 +311,7 @@ def visible_parameters(model: Mechanism) -> BaseParameters:
 
 
 def _identified(parameters: Array, std: Array, visible: Sequence[str]) -> Iterator[str]:
-    mass = abs(float(parameters[0]))
+    mass = float(parameters[0])  # nothing is known of a payload that weighs less than nothing
     limits = [_MASS_KNOWN * mass] + [_POINT_KNOWN * mass] * 3 + [_SPREAD_KNOWN**2 * mass] * 6
     for name, deviation, limit in zip(INERTIAL_NAMES, std, limits, strict=True):
         if name in visible and deviation < limit:

@@ -70,10 +70,13 @@ class SignalSettings:
     def __post_init__(self) -> None:
         for name in ("rate", "torque_cutoff", "kinematic_cutoff", "max_gap"):
             value = getattr(self, name)
-            if not (isfinite(value) and value > 0.0):
+            if isinstance(value, bool) or not (isfinite(value) and value > 0.0):
                 raise InputError(f"signal settings: {name} must be positive, got {value}", setting=name)
-        if not 1 <= self.order <= 10:
-            raise InputError(f"signal settings: order must be 1..10, got {self.order}", setting="order")
+        if self.rate > _FASTEST:
+            raise InputError(
+                f"signal settings: a rate of {self.rate:g} Hz is beyond every controller; the most is {_FASTEST:g} Hz",
+                setting="rate",
+            )
         for name in ("torque_cutoff", "kinematic_cutoff"):
             value = getattr(self, name)
             if value >= 0.5 * self.rate:
@@ -88,16 +91,23 @@ class SignalSettings:
                     f"signal settings: {name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}",
                     setting=name,
                 )
-        for name, lowest in (("smoothing_passes", 1), ("skipped_periods", 0), ("fourier_order", 1)):
-            if getattr(self, name) < lowest:
-                raise InputError(
-                    f"signal settings: {name} must be at least {lowest}, got {getattr(self, name)}", setting=name
-                )
         if not (isfinite(self.delay) and abs(self.delay) < _LONGEST_DELAY):
             raise InputError(
                 f"signal settings: delay must be within +-{_LONGEST_DELAY:g} s, got {self.delay}", setting="delay"
             )
+        self._check_counts()
         self._check_period()
+
+    def _check_counts(self) -> None:
+        lowest = {"order": 1, "smoothing_passes": 1, "skipped_periods": 0, "fourier_order": 1}
+        for name, least in lowest.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"signal settings: {name} must be a whole number, got {value!r}", setting=name)
+            if name == "order" and not 1 <= value <= 10:
+                raise InputError(f"signal settings: order must be 1..10, got {value}", setting="order")
+            if value < least:
+                raise InputError(f"signal settings: {name} must be at least {least}, got {value}", setting=name)
 
     def _check_period(self) -> None:
         if self.period is None:
@@ -134,6 +144,7 @@ class SignalSettings:
             raise InputError(f"signal settings: a number or a word is something else: {error}") from error
 
 
+_FASTEST = 1e5  # Hz
 _LONGEST_DELAY = 0.1
 """s; what lags behind by more is no delay of one controller."""
 _CHOICES = {

@@ -57,12 +57,15 @@ def judge(
     validation: ValidationReport | None,
     conditioning: Conditioning,
     terms: Sequence[Collection[str]],
+    driven: Sequence[int] = (),
 ) -> Verdict:
     """Judge a result by its error on held-out motion where there is any, and by its condition number.
 
     Parameters
     ----------
     terms : (n) the names of those that each joint's friction has beside its law; they are not advised again.
+    driven : joints, from 0, whose friction drives them, which no friction does: such a result is poor, whatever its
+        residual.
     """
     held_out = validation.pooled["moving"] if validation else None
     proven = held_out is not None and bool(np.any(held_out.samples))
@@ -94,6 +97,12 @@ def judge(
         grade = "usable" if grade == "good" else grade
         because += [reason] if reason else []
         advice.append(remedy)
+    if driven:
+        grade = "poor"
+        because.insert(0, f"the friction of {_joints(driven)} drives instead of braking")
+        advice.insert(
+            0, f"check the signs of position, velocity and current of {_joints(driven)}, and the order of the joints"
+        )
     if judged.whiteness is not None and coloured.size:
         seconds = judged.whiteness.correlation_time[coloured]
         because.append(

@@ -76,10 +76,11 @@ def compiled(
 
 
 def with_friction(result: Identification, chain: SerialChain, specification: str) -> Identification:
-    """Return a result with arbitrary parameters of another chain and friction."""
+    """Return a result with arbitrary parameters, so uncertain ones, of another chain and friction."""
     base, friction = reduce_to_base(chain), friction_model(specification, chain.n_joints)
     values = np.random.default_rng(4).normal(size=base.count + len(friction.names))
-    return replace(result, model=chain, base=base, friction=friction, parameters_=values)
+    uncertain = 100.0 * np.eye(values.size)
+    return replace(result, model=chain, base=base, friction=friction, parameters_=values, covariance_=uncertain)
 
 
 def test_the_compiled_function_gives_the_predicted_torque(robot, result, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from core.dynamics.physical_consistency import inconsistent_links
 from core.errors import IdentificationError, InputError, RecordingError
 from core.estimators import OrdinaryLeastSquares
+from core.excitation import catalogue
+from core.export.c_header import c_header
+from core.feedforward import build_table
 from core.pipelines.identification import Identification
 from core.pipelines.identify import identify
 from core.pipelines.torque_model import TorqueModel
@@ -124,6 +128,52 @@ def test_documents_of_another_kind_are_refused(result):
     del document["covariance"]
     with pytest.raises(InputError, match="'covariance' is missing"):
         Identification.from_document(document)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "message"),
+    [
+        (("parameters", 0), float("nan"), "parameters holds a value that is no finite number"),
+        (("parameters", 0), None, "parameters holds a value that is no finite number"),
+        (("parameters", 0), "heavy", "could not convert"),
+        (("parameters",), [1.0, 2.0], "parameters has shape (2,), expected (58,)"),
+        (("covariance", 3, 3), -1.0, "covariance has a negative variance"),
+        (("residual_std",), 3, "residual_std has shape (), expected (6,)"),
+        (("base", "independent", 0), 999, "damaged identification"),
+        (("base",), None, "damaged identification"),
+        (("friction",), 7, "damaged identification"),
+        (("train",), None, "damaged identification"),
+        (("model",), "ur10e", "damaged identification"),
+        (("model",), None, "damaged identification"),
+        (("provenance",), None, "damaged identification"),
+        (("provenance", "model_digest"), "0123", "the model is not the one that was identified"),
+    ],
+)
+def test_damaged_documents_are_refused(result, where, value, message):
+    document = json.loads(json.dumps(result.to_document()))
+    place = document
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] = value
+    with pytest.raises(InputError, match=re.escape(message)) as refused:
+        Identification.from_document(document)
+    assert refused.value.code == "document-damaged"
+
+
+def test_friction_that_drives_makes_a_result_poor_and_of_no_use_for_control(robot):
+    """Position and velocity with the wrong sign: as good a fit as any, and a feedforward that feeds energy in."""
+    mirrored = [
+        replace(recording, q=-recording.q, qd=-recording.qd) for recording in (robot.record(1), robot.record(2))
+    ]
+    wrong = identify(robot.model, mirrored[:1], mirrored[1:], gains=robot.gains)
+    assert wrong.driven_by_friction == tuple(range(6))
+    assert wrong.verdict.grade == "poor"
+    assert "the friction of joints 1, 2, 3, 4, 5, 6 drives instead of braking" in wrong.verdict.because
+    assert "check the signs" in wrong.verdict.advice[0]
+    for use in (c_header, lambda result: build_table(result, catalogue("ur10e_validation").sample(0.01))):
+        with pytest.raises(IdentificationError, match="drives it instead of braking") as refused:
+            use(wrong)
+        assert refused.value.code == "friction-drives"
 
 
 def test_the_summary_has_what_programs_look_for(result):
