@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import zipfile
 from collections.abc import Callable, Sequence
@@ -184,12 +185,14 @@ def write_npz(recording: Recording, path: Path) -> None:
 def write_hdf5(recording: Recording, path: Path) -> None:
     """Write a recording as HDF5, laid out as NPZ is; its provenance is an attribute of the file."""
     h5py = optional_package("h5py", "hdf5")
-    with h5py.File(path, "w") as file:
+    content = io.BytesIO()  # the library itself does not survive a full disk
+    with h5py.File(content, "w") as file:
         for name, values in {"t": recording.t, **recording.present()}.items():
             file.create_dataset(name, data=values, compression="gzip", shuffle=True)
         file.attrs["provenance"] = json.dumps(recording.provenance)
         if recording.joint_names is not None:
             file.attrs[_JOINT_NAMES] = list(recording.joint_names)
+    path.write_bytes(content.getbuffer())
 
 
 def write_parquet(recording: Recording, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -44,17 +45,19 @@ _WRITERS: Mapping[str, Callable[[Recording, Path], None]] = MappingProxyType(
 
 def write_recording(recording: Recording, path: Path, format: str, *, overwrite: bool) -> None:
     """Write as ``core.recordings.write`` says; ``format`` is one of its names."""
-    if path.exists():
-        if not overwrite:
-            raise RecordingError(
-                f"{path}: there is such a file already; choose another name, or let it be overwritten",
-                code="recording-exists",
-                path=str(path),
-            )
-        path.unlink()
+    if path.exists() and not overwrite:
+        raise RecordingError(
+            f"{path}: there is such a file already; choose another name, or let it be overwritten",
+            code="recording-exists",
+            path=str(path),
+        )
+    draft = path.with_name(f".{os.getpid()}.{path.name}")  # an earlier file stays until this one is complete
     try:
-        _WRITERS[format](recording, path)
+        _WRITERS[format](recording, draft)
+        draft.replace(path)
     except OSError as error:
         raise RecordingError(
             f"{path}: cannot be written: {error.strerror or error}", code="recording-unwritable", path=str(path)
         ) from error
+    finally:
+        draft.unlink(missing_ok=True)

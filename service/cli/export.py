@@ -9,6 +9,7 @@ import typer
 
 from core.errors import InputError
 from service.cli.options import read_result
+from service.cli.outputs import write_output
 
 
 def export(
@@ -29,13 +30,9 @@ def export(
     from core import export as exporting
 
     written = exporting.export(read_result(result), to, allow_deviation=allow_deviation)
-    try:
-        with out.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(written.text)
-    except FileExistsError as error:
-        raise InputError(f"{out}: there is such a file already; choose another name, or give --force") from error
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+    if out.exists() and not force:
+        raise InputError(f"{out}: there is such a file already; choose another name, or give --force")
+    write_output("OUT", out, written.text)
     for note in written.notes:
         typer.echo(note)
     typer.echo(f"written to {out}")

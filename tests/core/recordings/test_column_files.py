@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +79,23 @@ def test_what_is_written_is_read_back(tmp_path, recording, format):
     assert refusal.value.code == "recording-exists"
     write(recording.rows(1, 20), path, format, overwrite=True)
     assert read(path, format).t.size == 20
+
+
+@pytest.mark.parametrize("format", WRITABLE_FORMATS)
+def test_a_full_disk_leaves_an_earlier_file_as_it_was(tmp_path, recording, format):
+    path = tmp_path / "run"
+    write(recording.rows(1, 20), path, format)
+    before, room = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, room[1]))  # as good as a disk with no more room
+    try:
+        with pytest.raises(RecordingError, match="cannot be written"):
+            write(recording, path, format, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, room)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
 
 
 @pytest.mark.parametrize("format", WRITABLE_FORMATS)
