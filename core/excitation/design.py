@@ -32,7 +32,7 @@ from core.excitation.families import LinearFamily, family
 from core.excitation.feasibility import nothing_found
 from core.excitation.limits import DesignLimits
 from core.excitation.motion_check import MotionReport
-from core.excitation.parallel import Found, in_parallel
+from core.excitation.parallel import Found, ParallelSearch
 from core.excitation.problem import LEAST_STEPS, STEPS_PER_HARMONIC, DesignProblem, Smoothing
 from core.excitation.search import OnProgress, Progress, Search
 from core.excitation.segments import Segments
@@ -238,9 +238,8 @@ def _design(
         else:
             task = partial(_search_alone, model, limits, settings)
             length = None if settings.optimizer in LEARNING else settings.time_budget / 5.0
-            found = in_parallel(
-                task, executor, workers, settings.time_budget, settings.seed, warm, on_progress, stop, length
-            )
+            search = ParallelSearch(task, executor, workers, settings.time_budget, settings.seed, warm, stop, length)
+            found = search.run(on_progress)
             trajectory, history, candidates = members.trajectory(found.x), found.history, found.candidates
     report = verify(trajectory, columns, limits)
     total = information(fine_samples(trajectory), columns)

@@ -130,8 +130,7 @@ class RecorderHandle:
     async def close(self) -> None:
         """Let go: a recording that still runs is completed, and marked as interrupted. Idempotent."""
         if self._waiting is not None:
-            _close_input(self._waiting)
-            await self._waiting.wait()
+            await _end_process(self._waiting)
             self._waiting = None
         if self._task is None or self._task.done():
             return
@@ -242,6 +241,17 @@ async def _start_process() -> asyncio.subprocess.Process:
 def _close_input(process: asyncio.subprocess.Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
+
+
+async def _end_process(process: asyncio.subprocess.Process) -> None:
+    """End a recorder that has no order yet; one that hangs has nothing to lose."""
+    _close_input(process)
+    try:
+        async with asyncio.timeout(CLOSE_PATIENCE):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def _log_failure(task: asyncio.Task[RecordingSummary | None]) -> None:

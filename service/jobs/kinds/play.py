@@ -34,18 +34,18 @@ def check(session: Session, request: PlayRequest) -> None:
 
 async def run(context: JobContext, request: PlayRequest) -> PlayResult:
     robot = context.robot(request.robot)
-    with robot.guard.preparing(context.arming, lambda why: context.job.stop.request(StopCause.CANCELLED, why)):
-        trajectory = await context.read(trajectories.get, request.trajectory_id)
-        context.enter("preflight")
-        await context.job.stop.bound(robot.device.wait_streaming(timeout=5.0))
-        prepared = await _prepare(context, robot, trajectory, request)
-    context.limit(prepared.duration + MOTION_SECONDS)
-    context.enter("approach")
     async with AsyncExitStack() as stack:
-        recording = None
-        if request.record:
-            details = {"model_digest": prepared.model_digest, "trajectory_id": trajectory.id}
-            recording = await stack.enter_async_context(JobRecording(context, robot, **details))
+        with robot.guard.preparing(context.arming, lambda why: context.job.stop.request(StopCause.CANCELLED, why)):
+            trajectory = await context.read(trajectories.get, request.trajectory_id)
+            context.enter("preflight")
+            await context.job.stop.bound(robot.device.wait_streaming(timeout=5.0))
+            prepared = await _prepare(context, robot, trajectory, request)
+            recording = None
+            if request.record:
+                details = {"model_digest": prepared.model_digest, "trajectory_id": trajectory.id}
+                recording = await stack.enter_async_context(JobRecording(context, robot, **details))
+        context.limit(prepared.duration + MOTION_SECONDS)
+        context.enter("approach")
         finished = await _move(context, robot, _motion(context, robot, prepared, request), recording)
         context.lift_limit()
         context.advance("finish")
