@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from core.errors import InputError
 from service.cli.options import parse_friction, parse_gains, read_recordings
 from service.cli.outputs import check_output, write_json
 
@@ -50,6 +51,8 @@ def drive_gains(
     known = known_payload(payload_mass, payload_com)
     robot = resolve(model, rotor_inertia=rotor_inertia)
     nominal = parse_gains(gains, robot.n_joints)
+    if nominal is None and robot.drive_gains is None:
+        raise InputError("nominal drive gains are needed to begin with: give --gains, or a model that knows them")
     bare, carrying = (read_recordings(sources, format, columns) for sources in (unloaded, loaded))
     with console.status("identifying the arm"):
         arm = identify(robot, bare, gains=nominal, friction=parse_friction(friction or [FRICTION]))

@@ -55,6 +55,7 @@ def payload(
     from rich.console import Console
 
     from core.models import SerialChain, resolve
+    from core.pipelines.effort import choose_effort
     from core.pipelines.identify import identify
     from core.pipelines.payload import identify_payload
     from core.pipelines.payload_change import payload_from_change
@@ -64,6 +65,10 @@ def payload(
         raise InputError("give either --unloaded recordings and --model, or --arm with an identification")
     if (after is None) == (not loaded) or (after is not None and arm is None):
         raise InputError("give either --loaded recordings, or --arm and --after with two identifications")
+    ignored = {"--model": model, "--gains": gains, "--friction": friction, "--rotor-inertia": rotor_inertia or None}
+    if arm is not None and any(value is not None for value in ignored.values()):
+        given = ", ".join(option for option, value in ignored.items() if value is not None)
+        raise InputError(f"{given}: --arm brings its own; leave these out")
     console = Console()
     carrying = read_recordings(loaded or [], format, columns)
     bare: list[Recording] = []
@@ -75,10 +80,11 @@ def payload(
         robot = resolve(model, rotor_inertia=rotor_inertia)
         usual = FRICTION if isinstance(robot, SerialChain) else SENSOR_FRICTION
         bare = read_recordings(unloaded or [], format, columns)
+        known = parse_gains(gains, robot.n_joints)
+        if choose_effort(robot, bare, known).unit == "A":
+            raise InputError("without drive gains a payload has no scale: give --gains, or a model that knows them")
         with console.status("identifying the robot"):
-            identified = identify(
-                robot, bare, gains=parse_gains(gains, robot.n_joints), friction=parse_friction(friction or [usual])
-            )
+            identified = identify(robot, bare, gains=known, friction=parse_friction(friction or [usual]))
     with console.status("identifying the payload"):
         if after is not None:
             found = payload_from_change(identified, read_result(after, "--after"))

@@ -159,7 +159,7 @@ class MovedRobot:
         self._thread.join()
         self.driver.halt()
         if self.newest["status"] & STATUS_PROTECTIVE_STOP:
-            time.sleep(UNLOCK_DELAY)
+            time.sleep(UNLOCK_DELAY)  # until it may be unlocked, which nothing tells
         self.driver.recover()
 
 

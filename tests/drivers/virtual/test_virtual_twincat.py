@@ -135,7 +135,7 @@ def test_notifications_come_on_change_and_in_cycles(plc: pyads.Connection, virtu
     try:
         deadline = time.monotonic() + 5.0
         while len(cycles.values) < 30 and time.monotonic() < deadline:
-            time.sleep(0.01)
+            time.sleep(0.01)  # the client library fills the list in a thread of its own
         heads = [int.from_bytes(value, "little") for _, value in cycles.values[1:30]]
         assert {b - a for a, b in itertools.pairwise(heads)} == {10}
         quiet = len(changes.values)
