@@ -96,7 +96,8 @@ def identify_drives(
             code="gains-undetermined",
             joints=legs,
         )
-    return replace(result, model=drives.with_parameters(shares).with_drive_gains(1.0 / shares[:6]))
+    known = drives.with_parameters(shares).with_drive_gains(1.0 / shares[:6])
+    return replace(result, model=known, provenance={**result.provenance, "model_digest": known.digest()})
 
 
 def found_drives(result: Identification) -> FoundDrives:
