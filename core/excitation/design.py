@@ -75,7 +75,7 @@ class DesignSettings:
     seed : of everything random. With ``max_candidates`` (and enough time) a design is reproducible.
     segments : number of segments of "fourier_segments".
     joint_weights : (n,) factors on each joint's rows, such as one over its torque noise.
-    max_candidates : ends a search by number instead of time.
+    max_candidates : ends a search by number instead of time; not for several at a time.
     """
 
     family: str = "fourier_quintic"
@@ -209,6 +209,10 @@ def _design(
         raise InputError(
             f"{SEGMENTS} are designed one after the other by the interior-point method: they take no warm start, "
             "no workers and no other optimizer"
+        )
+    if executor is not None and settings.max_candidates is not None:
+        raise InputError(
+            "max_candidates ends one search after a number of trajectories; with workers the time budget ends them"
         )
     columns = ObservationColumns(model, settings.friction, _weights(settings))
     members = _family(settings, limits)

@@ -90,9 +90,12 @@ class Search:
     def elapsed(self) -> float:
         return self.clock() - self._started
 
-    def over(self) -> bool:
-        """Whether time is up or someone asked to stop; tells how the search stands. Asked after every step."""
-        if self._asked % _LOOKS_AT_THE_CLOCK == 0:
+    def over(self, *, long_step: bool = False) -> bool:
+        """Whether time is up or someone asked to stop; tells how the search stands. Asked after every step.
+
+        After a long step, of more than some milliseconds, the clock is looked at in any case.
+        """
+        if long_step or self._asked % _LOOKS_AT_THE_CLOCK == 0:
             self._elapsed = self.elapsed
             best = None if self.best is None else self.best_value
             self.on_progress(Progress(self._elapsed, self.budget, best, self.violation, self.candidates))

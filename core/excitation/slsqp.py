@@ -38,6 +38,8 @@ def search(referee: Search, warm: Sequence[Array] = ()) -> None:
         x = waiting.pop(0) if waiting else referee.random_start()
         for smoothing in SMOOTHING:
             x = _minimise(referee, x, smoothing)
+            if referee.over(long_step=True):
+                break
         referee.offer(x)
 
 
@@ -52,7 +54,7 @@ def _minimise(referee: Search, x: Array, smoothing: Smoothing) -> Array:
     def note(flat: Array) -> None:
         reached[0] = np.array(flat).reshape(problem.shape)
         referee.violation = problem.violation(reached[0])
-        if referee.over():
+        if referee.over(long_step=True):
             raise _OverError
 
     options: dict[str, Any] = {

@@ -60,7 +60,7 @@ def excite(
     time_budget: Annotated[float, typer.Option(help="s. Ctrl-C ends earlier, with the best so far.")] = 60.0,
     max_candidates: Annotated[
         int | None,
-        typer.Option(min=1, help="End by number instead: the same seed then gives the same trajectory."),
+        typer.Option(min=1, help="End by number instead: the same seed then gives the same trajectory. One worker."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of everything random.")] = 0,
     optimizer: Annotated[str, typer.Option(help="interior_point, slsqp, cma_es, genetic.")] = "interior_point",
@@ -125,9 +125,10 @@ def _warn_of_own_limits(console: Console, robot: Mechanism, trajectory: Trajecto
     """Say so where the limits file allows what the model itself does not, and so a service would not."""
     from core.errors import MotionLimitError
     from core.excitation import check_motion
+    from core.excitation.verification import fine_samples
 
     try:
-        check_motion(trajectory.sample(SAMPLE_PERIOD), robot)
+        check_motion(fine_samples(trajectory), robot)
     except MotionLimitError as error:
         console.print(f"[yellow]a service with this model would refuse to play it: {error.detail}[/yellow]")
 
@@ -231,11 +232,17 @@ def _shown(console: Console) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
-    """Worker processes that leave Ctrl-C to this one."""
+    """Worker processes that leave Ctrl-C to this one, from their first moment on: they inherit that it is blocked."""
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            for _ in range(workers):  # each starts one process
+                pool.submit(int)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield pool
 
 
@@ -248,15 +255,18 @@ def _print(console: Console, robot: Mechanism, found: Design) -> None:
         f"length one; {found.trajectory.duration:g} s long, designed in {found.seconds:.1f} s, "
         f"seed {found.settings.seed}"
     )
-    table = Table(title="use of each limit (1 = at the limit), on a 1 ms grid")
-    table.add_column("joint")
     limited = [margin for margin in found.report.margins if any(use > 0.0 for use in margin.use)]
-    for margin in limited:
-        table.add_column(margin.kind, justify="right")
-    for joint, name in enumerate(robot.joint_names):
-        shown = (f"{margin.use[joint]:.3f}" if margin.use[joint] > 0.0 else "-" for margin in limited)
-        table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *shown)
-    console.print(table)
+    if limited:
+        table = Table(title="use of each limit (1 = at the limit), on a 1 ms grid")
+        table.add_column("joint")
+        for margin in limited:
+            table.add_column(margin.kind, justify="right")
+        for joint, name in enumerate(robot.joint_names):
+            shown = (f"{margin.use[joint]:.3f}" if margin.use[joint] > 0.0 else "-" for margin in limited)
+            table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *shown)
+        console.print(table)
+    else:
+        console.print("no joint is limited")
     for clearance in sorted(found.report.clearances, key=lambda c: c.least)[:5]:
         console.print(f"{clearance.between}: {1e3 * clearance.least:.1f} mm to spare at {clearance.time:.2f} s")
 

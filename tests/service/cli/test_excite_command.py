@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import threading
@@ -20,6 +21,7 @@ from core.excitation.feasibility import InfeasibleError
 from core.excitation.limits import limits_from_document, read_limits
 from core.models import catalogue
 from service.cli import app
+from service.cli.excite import _processes
 from service.cli.outputs import write_output
 
 LIMITS = """
@@ -257,6 +259,26 @@ def test_a_result_is_replaced_whole_or_stays(tmp_path: Path, monkeypatch: pytest
         write_output("--json", file, "second")
     assert file.read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_a_duration_that_1_ms_does_not_divide_costs_no_result(tmp_path: Path) -> None:
+    file, result = tmp_path / "limits.toml", tmp_path / "out.json"
+    file.write_text("start = [0, 0, 0]")
+    output = run("--model", "three_joint", "--period", 3.0005, "--time-budget", 0.2, "--limits", file, "--json", result)
+    assert json.loads(result.read_text())["settings"]["period"] == 3.0005
+    assert "no joint is limited" in output
+
+
+def test_workers_that_are_still_starting_leave_an_interrupt_to_the_command() -> None:
+    """A terminal sends Ctrl-C to the whole group of processes."""
+    with _processes(2) as executor:
+        starting = multiprocessing.active_children()
+        assert len(starting) == 2
+        for process in starting:
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGINT)
+        assert executor.submit(abs, -1).result() == 1
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_a_motion_that_a_service_would_refuse_is_named(tmp_path: Path) -> None:
