@@ -72,8 +72,8 @@ def nothing_found(
     except MotionLimitError as error:
         return InfeasibleError(
             "no trajectory was found that keeps the limits on the 1 ms grid; they leave hardly any room. The one with "
-            f"most of it: {error.detail.partition(' Nothing was moved')[0]} Loosen that limit a little, or take a "
-            "longer period",
+            f"most of it: {error.detail.partition(' Nothing was moved')[0]} {_ends_on_limits(columns, limits)}"
+            "Loosen that limit a little, or take a longer period",
             **error.context,
             excess=abs(error.context["value"] - error.context.get("limit", 0.0)),
         )
@@ -86,6 +86,18 @@ def nothing_found(
         kind=margin.kind,
         joint=joint + 1,
     )
+
+
+def _ends_on_limits(columns: ObservationColumns, limits: DesignLimits) -> str:
+    """Name the joints that begin or end on a limit itself: all their motion near there is next to it."""
+    bounds = columns.robot.coordinate_limits(limits)
+    said = ""
+    for label, pose in (("start", limits.start), ("end", limits.end)):
+        room = np.minimum(bounds.position_upper - pose, pose - bounds.position_lower)
+        on = [f"{j + 1} ({columns.robot.coordinate_names[j]})" for j in np.flatnonzero(room < _ENOUGH)]
+        if on:
+            said += f"The {label} pose lies on the position limit of joint {', '.join(on)}: give it some room. "
+    return said
 
 
 def _check_ends(columns: ObservationColumns, limits: DesignLimits) -> None:
@@ -143,27 +155,35 @@ def _linear_centre(
 def _binding(
     joint: int, x: Array, family: LinearFamily, columns: ObservationColumns, limits: DesignLimits, grid: Array
 ) -> InfeasibleError:
-    """Say which limit is worst at the least bad trajectory of one joint."""
+    """Say which limits are left by the least bad trajectory of one joint, the worst first."""
     coefficients = np.zeros((family.n_joints, family.size))
     coefficients[joint] = x
     values = family.offset(grid)[:, :, joint] + family.basis(grid) @ x
     bounds = columns.robot.coordinate_limits(limits)
     symmetric = [(-b[joint], b[joint]) for b in (bounds.velocity, bounds.acceleration, bounds.jerk)]
     pairs = [(bounds.position_lower[joint], bounds.position_upper[joint]), *symmetric]
-    worst, kind, reached, allowed = -np.inf, 0, 0.0, 0.0
+    found: list[tuple[float, int, float, float]] = []
     for order, (lower, upper) in enumerate(pairs):
-        for reach, limit, excess in (
-            (values[order].max(), upper, values[order].max() - upper),
-            (values[order].min(), lower, lower - values[order].min()),
-        ):
-            half = 0.5 * (upper - lower)
-            if np.isfinite(limit) and excess / half > worst:
-                worst, kind, reached, allowed = excess / half, order, float(reach), float(limit)
-    name, unit = columns.robot.coordinate_names[joint], columns.robot.coordinate_units[joint] + PER_TIME[kind]
+        half = 0.5 * (upper - lower)
+        sides = ((values[order].max(), upper, 1.0), (values[order].min(), lower, -1.0))
+        bound = [(side * (reach - limit) / half, reach, limit) for reach, limit, side in sides if np.isfinite(limit)]
+        if bound:
+            excess, reach, limit = max(bound)
+            found.append((float(excess), order, float(reach), float(limit)))
+    found.sort(reverse=True)
+    name = columns.robot.coordinate_names[joint]
+    needs = [
+        f"{reach:.4g} {columns.robot.coordinate_units[joint]}{PER_TIME[order]} of {LIMIT_KINDS[order]}, "
+        f"allowed are {limit:.4g}"
+        for excess, order, reach, limit in found
+        if excess > _ENOUGH or order == found[0][1]
+    ]
+    # with one limit alone it is a bound; several make room for each other
+    what = f"needs at least {needs[0]}" if len(needs) == 1 else f"comes closest with {', and '.join(needs)}"
+    _, kind, reached, allowed = found[0]
     return InfeasibleError(
         f"no {family.name} trajectory of {family.duration:g} s joins the end poses within the limits: joint "
-        f"{joint + 1} ({name}) needs at least {reached:.4g} {unit} of {LIMIT_KINDS[kind]}, allowed are "
-        f"{allowed:.4g}; take a longer period or loosen that limit",
+        f"{joint + 1} ({name}) {what}; take a longer period or loosen {'that limit' if len(needs) == 1 else 'them'}",
         kind=LIMIT_KINDS[kind],
         joint=joint + 1,
         value=reached,

@@ -170,7 +170,7 @@ def _read_trajectory(file: Path) -> Trajectory:
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"--warm-start: cannot read {file}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"--warm-start: {file} is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise InputError(f"--warm-start: {file} holds no trajectory")
@@ -185,6 +185,8 @@ def _check_outputs(json_file: Path | None, samples: Path | None, plot: Path | No
 
     check_output("--json", json_file)
     check_output("--samples", samples)
+    if json_file is not None and samples is not None and json_file.resolve() == samples.resolve():
+        raise InputError(f"--json and --samples both name {json_file}; one would replace the other")
     if plot is not None and plot.exists() and not plot.is_dir():
         raise InputError(f"--plot: {plot} is a file, not a folder")
     if samples is not None:

@@ -219,6 +219,18 @@ REACHING_DOWN = np.deg2rad([0.0, -10.0, 40.0, -90.0, 0.0, 0.0])
             "needs at least 0.1",
         ),
         (
+            DesignLimits(
+                unlimited(velocity=np.full(6, 0.08), acceleration=np.full(6, 0.02)), START, START + np.eye(6)[2]
+            ),
+            {"joint": 3},
+            "rad/s of speed, allowed are 0.08",
+        ),
+        (
+            DesignLimits(unlimited(position_lower=START - 1.0, position_upper=START), START, START),
+            {"kind": "position"},
+            "The start pose lies on the position limit of joint 1 (shoulder_pan_joint), 2",
+        ),
+        (
             DesignLimits(unlimited(torque=np.array([300, 300, 10, 50, 50, 50.0])), REACHING_DOWN, REACHING_DOWN),
             {"kind": "torque", "joint": 3},
             "the start pose itself is not allowed: predicted torque of joint 3 (elbow_joint)",

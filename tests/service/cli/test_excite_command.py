@@ -133,6 +133,8 @@ def test_friction_is_named_for_all_joints_or_for_each(limits: Path, tmp_path: Pa
         (("--family", "fourier_segments", "--optimizer", "slsqp"), "no other optimizer"),
         (("--warm-start", "list.json"), "holds no trajectory"),
         (("--warm-start", "text.json"), "is not JSON"),
+        (("--warm-start", "deep.json"), "is not JSON: maximum recursion"),
+        (("--json", "out", "--samples", "./out"), "one would replace the other"),
         (("--warm-start", "number.json"), "definition is a mapping"),
         (("--warm-start", "one_joint.json"), "moves 1 joints, 6 are wanted"),
         (("--json", "folder"), "folder is a folder; give the name of a file"),
@@ -149,6 +151,7 @@ def test_bad_options_are_refused_with_the_reason(
     for name, text in (
         ("list.json", "[1]"),
         ("text.json", "x"),
+        ("deep.json", "[" * 100_000),
         ("number.json", '{"trajectory": 3}'),
         ("one_joint.json", json.dumps(one_joint)),
     ):
