@@ -234,11 +234,14 @@ def _shown(console: Console) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def _processes(workers: int) -> Iterator[Executor]:
-    """Worker processes that leave Ctrl-C to this one, from their first moment on: they inherit that it is blocked."""
+    """Worker processes that leave Ctrl-C to this one, from their first moment on: they inherit that it is blocked.
+
+    They end with it, however it ends.
+    """
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent) as pool:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             for _ in range(workers):  # each starts one process
@@ -246,6 +249,22 @@ def _processes(workers: int) -> Iterator[Executor]:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield pool
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone: a pool's worker waits for work for ever."""
+    import multiprocessing
+    import os
+    import threading
+
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # noqa: S101 - run by workers only
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _print(console: Console, robot: Mechanism, found: Design) -> None:

@@ -6,6 +6,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import tomllib
@@ -282,6 +284,27 @@ def test_workers_that_are_still_starting_leave_an_interrupt_to_the_command() -> 
             os.kill(process.pid, signal.SIGINT)
         assert executor.submit(abs, -1).result() == 1
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+KILLED = """
+import os, signal
+from service.cli.excite import _processes
+
+if __name__ == "__main__":
+    with _processes(1) as executor:
+        print(executor.submit(os.getpid).result(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "killed.py"
+    file.write_text(KILLED)
+    # the worker holds the output too: communicate() returns when all of them have ended
+    command = subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, text=True)
+    output, _ = command.communicate(timeout=60.0)
+    assert command.returncode == -signal.SIGKILL
+    assert int(output) != command.pid
 
 
 def test_a_motion_that_a_service_would_refuse_is_named(tmp_path: Path) -> None:
