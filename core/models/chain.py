@@ -18,6 +18,7 @@ from core.models.frozen_arrays import freeze
 from core.models.limits import JointLimits
 from core.models.mechanism import MovedBody, Posture
 from core.models.robot_value import RobotValue
+from core.models.units import length_problem
 
 Array = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ class SerialChain(RobotValue):
     Raises
     ------
     ModelError
-        A shape is wrong, a value is not finite, a rotation is none, an axis is zero.
+        A shape is wrong, a value is not finite, a rotation is none, an axis is zero, a length is that of no robot.
     """
 
     KIND: ClassVar[str] = "serial-chain"
@@ -111,6 +112,13 @@ class SerialChain(RobotValue):
         if error.max() > 1e-6:
             where = (*self.joint_names, "tool")[int(np.argmax(error))]
             raise ModelError(f"{self.name}: the placement of {where!r} is not a rotation", joint=where)
+        for joint, offset in zip((*self.joint_names, "tool"), self._offsets(), strict=True):
+            problem = length_problem(offset)
+            if problem:
+                raise ModelError(f"{self.name}: the placement of {joint!r}: {problem}", joint=joint)
+
+    def _offsets(self) -> Array:
+        return np.vstack([self.placement_translation, self.tool[None, :3, 3]])
 
     def _check_physics(self) -> None:
         for name, value in (("mass", self.inertial_parameters[:, 0]), ("rotor inertia", self.rotor_inertia)):

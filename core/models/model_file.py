@@ -30,6 +30,7 @@ from core.models.limits import JointLimits
 from core.models.mechanism import Mechanism
 from core.models.six_upru import SixUPRU
 from core.models.tables import Table, all_or_none
+from core.models.units import angle_problem, length_problem
 from core.models.upru_file import read_six_upru
 
 Array = NDArray[np.float64]
@@ -111,8 +112,10 @@ def _geometry(joint: Table, kind: str, convention: str) -> tuple[Array, Array, A
     if table is None:
         raise joint.error("the table { a, alpha, d, theta } is missing", convention)
     constant = {"revolute": "d", "prismatic": "theta"}[kind]
-    a, alpha = table.number("a"), table.number("alpha")
-    d, theta = (table.number(key, default=None if key == constant else 0.0) for key in ("d", "theta"))
+    defaults = {key: None if key == constant else 0.0 for key in ("d", "theta")}
+    a, alpha = table.number("a", problem=length_problem), table.number("alpha", problem=angle_problem)
+    d = table.number("d", default=defaults["d"], problem=length_problem)
+    theta = table.number("theta", default=defaults["theta"], problem=angle_problem)
     table.finish()
     turn, step = screw_z(d, theta), screw_x(a, alpha)
     if convention == "dh":
@@ -123,7 +126,8 @@ def _geometry(joint: Table, kind: str, convention: str) -> tuple[Array, Array, A
 def _pose(table: Table | None) -> Array:
     if table is None:
         return np.eye(4)
-    result = pose_from_xyz_rpy(table.vector("xyz", 3, default=_ZERO), table.vector("rpy", 3, default=_ZERO))
+    xyz = table.vector("xyz", 3, default=_ZERO, problem=length_problem)
+    result = pose_from_xyz_rpy(xyz, table.vector("rpy", 3, default=_ZERO, problem=angle_problem))
     table.finish()
     return result
 
@@ -133,7 +137,7 @@ def _inertial(joint: Table) -> Array:
     table = joint.table("inertial")
     if table is None:
         return np.zeros(10)
-    mass, com = table.number("mass"), table.vector("com", 3)
+    mass, com = table.number("mass"), table.vector("com", 3, problem=length_problem)
     if mass < 0:
         raise table.error("is negative", "mass")
     tensor = table.tensor("inertia")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from core.errors import ModelError
 
 Array = NDArray[np.float64]
+Problem = Callable[[ArrayLike], str | None]
+"""Says what is wrong with numbers, if anything is."""
 
 
 class Table:
@@ -42,19 +44,25 @@ class Table:
             raise self.error(f"{value!r} is none of {', '.join(among)}", key)
         return value
 
-    def number(self, key: str, *, default: float | None = None) -> float:
+    def number(self, key: str, *, default: float | None = None, problem: Problem | None = None) -> float:
         value = self.get(key)
         if value is None and default is not None:
             return default
-        return self._finite(value, key)
+        number = self._finite(value, key)
+        self._refuse(key, number, problem)
+        return number
 
-    def vector(self, key: str, size: int, *, default: Sequence[float] | None = None) -> Array:
+    def vector(
+        self, key: str, size: int, *, default: Sequence[float] | None = None, problem: Problem | None = None
+    ) -> Array:
         value = self.get(key)
         if value is None and default is not None:
             return np.array(default, dtype=np.float64)
         if not isinstance(value, list) or len(value) != size:
             raise self.error(f"needs {size} numbers", key)
-        return np.array([self._finite(number, key) for number in value])
+        numbers = np.array([self._finite(number, key) for number in value])
+        self._refuse(key, numbers, problem)
+        return numbers
 
     def array(self, key: str, shape: tuple[int, int]) -> Array:
         """Return a matrix given row by row."""
@@ -79,6 +87,11 @@ class Table:
         if lower > upper:
             raise self.error(f"the lower limit, {lower:g}, is above the upper one, {upper:g}", key)
         return float(lower), float(upper)
+
+    def _refuse(self, key: str, value: ArrayLike, problem: Problem | None) -> None:
+        said = problem(value) if problem else None
+        if said:
+            raise self.error(said, key)
 
     def _finite(self, value: object, key: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

@@ -14,6 +14,7 @@ from core.errors import ModelError
 from core.models.chain import SerialChain
 from core.models.frames import inertial_from_com, moved_inertial, pose_from_xyz_rpy, rotation_from_rpy
 from core.models.limits import JointLimits
+from core.models.units import angle_problem, length_problem
 
 Array = NDArray[np.float64]
 
@@ -183,7 +184,11 @@ class _Reader:
             return np.zeros(3), np.zeros(3)
         zero = (0.0, 0.0, 0.0)
         where = f"{where}: <origin>"
-        return self.vector(found, "xyz", where, default=zero), self.vector(found, "rpy", where, default=zero)
+        xyz, rpy = (self.vector(found, key, where, default=zero) for key in ("xyz", "rpy"))
+        for key, problem in (("xyz", length_problem(xyz)), ("rpy", angle_problem(rpy))):
+            if problem:
+                raise self.error(where, f"attribute {key!r}: {problem}")
+        return xyz, rpy
 
     def attribute(self, element: ET.Element, key: str, where: str) -> str:
         value = element.get(key)

@@ -24,7 +24,7 @@ from core.pipelines.friction_selection import AUTO, select_friction
 from core.pipelines.friction_shapes import FittedFriction, FrictionData
 from core.pipelines.held_out import check_held_out
 from core.pipelines.identification import Identification
-from core.pipelines.plausibility import check_plausible
+from core.pipelines.plausibility import check_plausible, suspicious_links
 from core.pipelines.provenance import software_versions
 from core.pipelines.torque_model import TorqueModel
 from core.pipelines.training import check_motion, for_joints_of, prepared, training_data
@@ -96,7 +96,8 @@ def identify(
     check_held_out(train, validate)
     train, validate = ([for_joints_of(model, recording) for recording in group] for group in (train, validate))
     effort = choose_effort(model, train, gains)
-    suspicions = [what for recording in (*train, *validate) for what in check_plausible(model, recording, effort)]
+    suspicions = list(suspicious_links(model))
+    suspicions += [what for recording in (*train, *validate) for what in check_plausible(model, recording, effort)]
     held_out = [prepared(recording, model, effort, settings) for recording in validate]
     data, accounts, jolted = training_data(
         torque_model, train, effort, settings, stop_margin, moving_threshold, progress

@@ -6,15 +6,16 @@ limits of the model: what exceeds them many times over is refused, what exceeds 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from core.dynamics.physical_consistency import inconsistent_links
 from core.errors import RecordingError
-from core.models import Mechanism
+from core.models import Mechanism, SerialChain
 from core.pipelines.effort import Effort
 from core.recordings.recording import Recording
 from core.recordings.row_checks import LARGEST_CURRENT
@@ -43,6 +44,8 @@ _SAME_RATE = 0.05
 """Relative width of those factors."""
 _ALIKE = 0.8
 """Squared correlation from which velocity and derivative of the position are the same signal."""
+_FOLLOWS = 0.5
+"""The same for an effort and its target, which friction may be missing from."""
 _APART = 10
 """Samples between the positions compared: noise of single ones is no matter of units."""
 _MOVES = 0.02
@@ -135,14 +138,14 @@ def _effort(model: Mechanism, recording: Recording, effort: Effort) -> Iterator[
     small = "mA, not A" if effort.signal == "current" else "mN·m, not N·m"
     if effort.signal == "current" and recording.current is not None:
         if recording.target_current is not None:
-            yield from _off_target("current", recording.current, recording.target_current, small)
+            yield from _off_target("current", recording.current, recording.target_current, small, model.joint_names)
         largest = float(np.quantile(np.abs(recording.current), _OFTEN, axis=0).max())
         if largest > LARGEST_CURRENT:
             yield Finding(f"current reaches {largest:.4g}, which looks like mA, not A", impossible=True)
     if effort.unit != "A":
         name = "torque" if effort.signal == "torque" else "current times the drive gain"
         if recording.target_torque is not None:
-            yield from _off_target(name, values, recording.target_torque, small)
+            yield from _off_target(name, values, recording.target_torque, small, model.joint_names)
         units = {kind: _Unit(unit, 1e3, f"{effort.signal} looks like {small}") for kind, unit in _EFFORT_UNITS.items()}
         size = np.quantile(np.abs(values), _OFTEN, axis=0)
         yield from _beyond(_Quantity(name, units), size, model.limits.torque, model, _SUSPICIOUS, _IMPOSSIBLE_EFFORT)
@@ -176,14 +179,48 @@ def _beyond(
     )
 
 
-def _off_target(name: str, values: Array, target: Array, smaller: str) -> Iterator[Finding]:
+def _off_target(name: str, values: Array, target: Array, smaller: str, joint_names: Sequence[str]) -> Iterator[Finding]:
     """Compare a signal (N, n) with the controller's own target of it."""
     own = float(np.linalg.norm(target))
     if own == 0.0:
         return
     ratio = float(np.linalg.norm(values)) / own
-    if 1.0 / _OFF_TARGET < ratio < _OFF_TARGET:
+    if not 1.0 / _OFF_TARGET < ratio < _OFF_TARGET:
+        far = not 1.0 / _FAR_OFF_TARGET < ratio < _FAR_OFF_TARGET
+        hint = f": it looks like {smaller}" if _FAR_OFF_TARGET < ratio < _FAR_OFF_TARGET**2 else ""
+        yield Finding(f"{name} is {ratio:.3g} times the controller's own target{hint}", impossible=far)
         return
-    far = not 1.0 / _FAR_OFF_TARGET < ratio < _FAR_OFF_TARGET
-    hint = f": it looks like {smaller}" if _FAR_OFF_TARGET < ratio < _FAR_OFF_TARGET**2 else ""
-    yield Finding(f"{name} is {ratio:.3g} times the controller's own target{hint}", impossible=far)
+    for joint, slope in enumerate(_slopes(values, target)):
+        if slope < 0.0:
+            yield Finding(
+                f"{name} of {joint_names[joint]} runs against the controller's own target: its sign is the other one, "
+                "or it belongs to another joint",
+                impossible=True,
+            )
+        elif not 1.0 / _OFF_TARGET < slope < _OFF_TARGET:
+            yield Finding(
+                f"{name} of {joint_names[joint]} is {slope:.3g} times the controller's own target", impossible=False
+            )
+
+
+def _slopes(values: Array, target: Array) -> Array:
+    """Return how many times its target each signal (N, n) is; one where they are not alike, so that nobody can say."""
+    a, b = values - values.mean(axis=0), target - target.mean(axis=0)
+    product, sizes = np.sum(a * b, axis=0), np.sum(a**2, axis=0) * np.sum(b**2, axis=0)
+    alike = product**2 > _FOLLOWS * sizes
+    return np.divide(product, np.sum(b**2, axis=0), out=np.ones_like(product), where=alike & (sizes > 0.0))
+
+
+def suspicious_links(model: Mechanism) -> tuple[str, ...]:
+    """Return what is odd about the inertia that a model's file gives its links; none of it is used but as a prior."""
+    if not isinstance(model, SerialChain):
+        return ()
+    given = model.inertial_parameters[:, 0] > 0.0
+    names = [model.joint_names[j] for j in inconsistent_links(model.inertial_parameters) if given[j]]
+    if not names:
+        return ()
+    return (
+        f"no body has the inertia that the model gives the link{'s' if len(names) > 1 else ''} at {', '.join(names)} "
+        "(it is not positive, or one moment exceeds the sum of the others): as a prior, one of the same mass takes its "
+        "place",
+    )

@@ -140,6 +140,12 @@ SECOND = '[[joints]]\nname = "k"\ndh = { a = 0.1, alpha = 0.0, d = 0.0 }\n'
         (MINIMAL.replace("d = 0.0", "d = nan"), "joints[1].dh.d: nan is not a finite number"),
         (MINIMAL.replace(", d = 0.0", ""), "joints[1].dh.d: a number is missing"),
         (MINIMAL.replace("a = 0.1", "a = true"), "joints[1].dh.a: True is not a finite number"),
+        (MINIMAL.replace("alpha = 0.0", "alpha = 90.0"), "joints[1].dh.alpha: 90 rad is more than a full turn"),
+        (MINIMAL.replace("a = 0.1", "a = 612.7"), "joints[1].dh.a: 612.7 m is longer than any robot"),
+        (
+            MINIMAL + "inertial = { mass = 1.0, com = [0.0, -55.0, 0.0] }",
+            "joints[1].inertial.com: -55 m is longer than any robot; lengths are in m, this looks like mm",
+        ),
         (MINIMAL + 'type = "spherical"', "joints[1].type: 'spherical' is none of revolute, prismatic"),
         (MINIMAL + "limits = { velocty = 1 }", "joints[1].limits: unknown key 'velocty'"),
         (MINIMAL + "limits = { position = [1, 0] }", "joints[1].limits.position: the lower limit, 1, is above"),

@@ -110,6 +110,12 @@ def test_tool_is_tool0_or_the_link_asked_for() -> None:
         ([joint("j", "a", "b", inside=f'<axis xyz="0 1"/>{LIMIT}')], "a b", "is not three finite numbers"),
         ([joint("j", "a", "b", inside=f'<origin xyz="0 nan 0"/>{LIMIT}')], "a b", "<origin>: xyz='0 nan 0'"),
         ([joint("j", "a", "b", inside=f'<origin rpy="0 x 0"/>{LIMIT}')], "a b", "<origin>: rpy='0 x 0'"),
+        (
+            [joint("j", "a", "b", inside=f'<origin rpy="0 90 0"/>{LIMIT}')],
+            "a b",
+            "'rpy': 90 rad is more than a full turn",
+        ),
+        ([joint("j", "a", "b", inside=f'<origin xyz="0 0 127"/>{LIMIT}')], "a b", "'xyz': 127 m is longer than any"),
         ([joint("j", "a", "c")], "a b", "joint 'j': its child link 'c' is not defined"),
         ([joint("j", "a", "b"), joint("k", "a", "b")], "a b", "link 'b' already hangs on joint 'j'"),
         ([joint("j", "a", "b"), joint("j", "b", "c")], "a b c", "joint 'j': is defined twice"),

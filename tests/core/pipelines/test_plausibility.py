@@ -10,7 +10,7 @@ import pytest
 from core.errors import RecordingError
 from core.pipelines.effort import Effort, choose_effort
 from core.pipelines.identify import identify
-from core.pipelines.plausibility import check_plausible
+from core.pipelines.plausibility import check_plausible, suspicious_links
 from core.recordings.recording import Recording
 
 DEGREES = 180.0 / np.pi
@@ -61,6 +61,29 @@ def test_impossible_units_are_refused_by_name(robot, recording, effort, factors,
     with pytest.raises(RecordingError, match=said) as refusal:
         check_plausible(robot.model, scaled(recording, **factors), effort)
     assert refusal.value.code == "recording-units"
+
+
+def test_a_current_whose_sign_is_the_other_one_is_refused_by_joint(robot, recording, effort):
+    flipped = replace(recording, current=recording.current * [1, -1, 1, 1, 1, 1], target_current=recording.current)
+    with pytest.raises(RecordingError, match="current of shoulder_lift_joint runs against the controller's own target"):
+        check_plausible(robot.model, flipped, effort)
+
+
+def test_a_gain_that_is_off_in_one_joint_is_suspected(robot, recording):
+    wrong = Effort("current", robot.gains * [1, 1, 0.1, 1, 1, 1], "N·m")
+    followed = replace(recording, target_torque=recording.current * robot.gains)
+    (said,) = check_plausible(robot.model, followed, wrong)
+    assert "current times the drive gain of elbow_joint is 0.1 times the controller's own target" in said
+
+
+def test_a_link_that_no_body_is_like_is_suspected(robot, recording):
+    parameters = robot.model.inertial_parameters.copy()
+    parameters[2, 4:] = (1.0, 0.0, 0.1, 0.0, 0.0, 0.1)
+    odd = replace(robot.model, inertial_parameters=parameters)
+    assert suspicious_links(robot.model) == ()
+    (said,) = suspicious_links(odd)
+    assert "the inertia that the model gives the link at elbow_joint" in said
+    assert said in identify(odd, [recording], gains=robot.gains).warnings
 
 
 def test_without_targets_the_limits_of_the_model_tell(robot, recording, effort):
