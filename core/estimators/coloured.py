@@ -64,16 +64,16 @@ def coloured_covariance(
     """Return the covariance of a fitted estimator's parameters.
 
     What changes more slowly than the bandwidth, such as friction that drifts from one recording to the next,
-    is not in it, and neither is what friction's shapes and load owe to noise. The bandwidth counts samples: rows much
-    closer than the residuals' memory make it too short, and the covariance too small.
+    is not in it, and neither is what friction's shapes and load owe to noise.
 
     Parameters
     ----------
     observations : what the estimator was fitted to.
-    bandwidth : samples; by default 1.3 times the square root of their number.
+    bandwidth : samples; by default 1.3 times the square root of their number, both counted without those that only
+        repeat their neighbours (``Observations.oversampling``), so that a faster grid is no more certain.
     """
     rows = observations.factors.n_rows
-    wanted = bandwidth or max(1, round(_BANDWIDTH * rows**0.5))
+    wanted = bandwidth or max(1, round(_BANDWIDTH * (rows * observations.oversampling) ** 0.5))
     step = max(1, wanted // _STEPS)
     steps = round(wanted / step)
     matrix = np.zeros((observations.n_parameters, observations.n_parameters))

@@ -57,6 +57,7 @@ class Observations:
     structure : what the parameters are, where an estimator has to know.
     instruments : for parameters (p,), the instruments (m, n, p) block by block: the columns along a motion
         that is simulated with these parameters.
+    oversampling : how many consecutive rows tell no more than one would: those that a filter has made alike.
     """
 
     def __init__(
@@ -67,10 +68,12 @@ class Observations:
         *,
         structure: ParameterStructure | None = None,
         instruments: Callable[[Array], Iterable[Array]] | None = None,
+        oversampling: float = 1.0,
     ) -> None:
         self.names = tuple(names)
         self.n_joints = n_joints
         self.structure = structure
+        self.oversampling = oversampling
         self._blocks = blocks
         self._instruments = instruments
         self._kept: list[Block] | None = None

@@ -77,6 +77,7 @@ class TrainingData:
             blocks,
             structure=ParameterStructure(model.chain, model.base, model.names, model.nonnegative),
             instruments=SimulatedInstruments(model, self.recordings, segments, self.settings),
+            oversampling=max(segment.oversampling for segment in segments),
         )
 
 

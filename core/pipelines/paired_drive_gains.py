@@ -210,7 +210,8 @@ def _view(observations: Observations, joint: int, known: int) -> _View:
             seen = np.concatenate([own[:, :known] @ arm, own[:, known:] @ payload], axis=1)
             yield Block(seen[:, None], effort[:, joint, None], motion)
 
-    alone = Observations([f"direction {i + 1}" for i in range(arm.shape[1] + payload.shape[1])], 1, blocks)
+    names = [f"direction {i + 1}" for i in range(arm.shape[1] + payload.shape[1])]
+    alone = Observations(names, 1, blocks, oversampling=observations.oversampling)
     fitted = OrdinaryLeastSquares().fit_observations(alone)
     covariance = coloured_covariance(fitted, alone)
     part = slice(arm.shape[1], None)

@@ -246,8 +246,10 @@ class PayloadRuns:
         self._arm = arm
         self.visible = visible_parameters(arm.model)
         self.names = self.visible.base_names
-        self.loaded = [_LoadedRun(arm, segment, self.visible) for r in loaded for segment in _segments(arm, r)]
+        carried = [segment for r in loaded for segment in _segments(arm, r)]
+        self.loaded = [_LoadedRun(arm, segment, self.visible) for segment in carried]
         self._unloaded = [segment for r in unloaded for segment in _segments(arm, r)]
+        self._oversampling = max(segment.oversampling for segment in (*carried, *self._unloaded))
 
     def observations(self, parameters: Array) -> Observations:
         """Return all rows; friction is loaded by these parameters (p + k,), the arm's, then the payload's."""
@@ -263,7 +265,8 @@ class PayloadRuns:
                     absent = np.zeros((*columns.shape[:2], len(self.names)))
                     yield Block(np.concatenate([columns, absent], axis=2), effort, motion)
 
-        return Observations((*arm.names, *self.names), arm.model.n_joints, blocks)
+        names = (*arm.names, *self.names)
+        return Observations(names, arm.model.n_joints, blocks, oversampling=self._oversampling)
 
 
 class _LoadedRun:

@@ -208,7 +208,8 @@ def _slopes(values: Array, target: Array) -> Array:
     a, b = values - values.mean(axis=0), target - target.mean(axis=0)
     product, sizes = np.sum(a * b, axis=0), np.sum(a**2, axis=0) * np.sum(b**2, axis=0)
     alike = product**2 > _FOLLOWS * sizes
-    return np.divide(product, np.sum(b**2, axis=0), out=np.ones_like(product), where=alike & (sizes > 0.0))
+    one = np.ones_like(product)
+    return np.asarray(np.divide(product, np.sum(b**2, axis=0), out=one, where=alike & (sizes > 0.0)))
 
 
 def suspicious_links(model: Mechanism) -> tuple[str, ...]:

@@ -313,7 +313,8 @@ class _Sensors:
                 shown = state.tare + state.gain * force
                 yield Block(slopes, segment.effort[segment.rows] - shown + slopes @ at, motion)
 
-        return Observations(self.names, n, blocks)
+        oversampling = max(segment.oversampling for segment in self._segments)
+        return Observations(self.names, n, blocks, oversampling=oversampling)
 
     def unknowns(self, state: _State) -> Array:
         gains = state.gain[: self._gains.shape[1]]

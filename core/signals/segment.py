@@ -13,6 +13,8 @@ from core.signals.motion import JointMotion
 
 Array = NDArray[np.float64]
 
+_ROWS_PER_PERIOD = 10.0
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -40,6 +42,12 @@ class Segment:
     @property
     def n_rows(self) -> int:
         return len(range(*self.rows.indices(self.motion.n_samples)))
+
+    @property
+    def oversampling(self) -> float:
+        """How many rows tell as much as one: a filter leaves no news closer than a tenth of its cutoff's period."""
+        spacing = self.motion.period * (self.rows.step or 1)
+        return max(1.0, 1.0 / (_ROWS_PER_PERIOD * self.low_pass.cutoff * spacing))
 
     @property
     def times(self) -> Array:

@@ -101,6 +101,16 @@ def test_fast_recordings_take_the_same_way(robot):
     assert fast.provenance["preparation"][0]["decimation"] == 5
 
 
+def test_more_rows_of_the_same_filtered_signal_are_no_more_certain(robot):
+    recording = robot.record(1, rate=500.0, seconds=20.0, noise=0.5)
+    coarse, fine = (
+        identify(robot.model, [recording], gains=robot.gains, signals=SignalSettings(rate=rate))
+        for rate in (100.0, 500.0)
+    )
+    ratio = np.sqrt(np.diag(fine.covariance_) / np.diag(coarse.covariance_))
+    assert 0.9 < np.median(ratio) < 1.1
+
+
 def test_estimators_and_settings_are_the_callers_choice(robot):
     chosen = SignalSettings(torque_cutoff=8.0)
     result = identify(
