@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.estimators.estimator import Estimator, Influence
+from core.estimators.estimator import Influence
 from core.estimators.observations import Observations
 
 Array = NDArray[np.float64]
@@ -58,13 +59,26 @@ class ColouredCovariance:
         return f"HAC (moving-block jackknife), Bartlett kernel of {self.bandwidth} samples"
 
 
+class Estimated(Protocol):
+    """A fitted estimator, or one whose estimate has more to it than what torque is linear in."""
+
+    @property
+    def prior_part_(self) -> Array | None:
+        """(p, p), as of ``Estimator``."""
+        ...
+
+    def influences(self, observations: Observations, length: int) -> Iterator[Influence]:
+        """Yield the influence of samples, as ``Estimator.influences`` does."""
+        ...
+
+
 def coloured_covariance(
-    estimator: Estimator, observations: Observations, bandwidth: int | None = None
+    estimator: Estimated, observations: Observations, bandwidth: int | None = None
 ) -> ColouredCovariance:
     """Return the covariance of a fitted estimator's parameters.
 
     What changes more slowly than the bandwidth, such as friction that drifts from one recording to the next,
-    is not in it, and neither is what friction's shapes and load owe to noise.
+    is not in it.
 
     Parameters
     ----------

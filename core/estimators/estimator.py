@@ -130,22 +130,29 @@ class Estimator(ABC):
 
     def influences(self, observations: Observations, length: int) -> Iterator[Influence]:
         """Yield the influence of the samples that the estimate was made from, at most ``length`` of them at a time."""
-        for block, instruments in self._rows(observations):
+        for block, instruments in self.rows(observations):
             residual = block.effort - block.columns @ self.coef_
             for start in range(0, len(residual), length):
                 part = slice(start, start + length)
                 columns, own = block.columns[part], residual[part]
-                shift, leverage = self._influence(columns, own, instruments[part])
+                shift, leverage = self.influence(columns, own, instruments[part])
                 sums = own.sum(axis=0), columns.sum(axis=0), np.sum(own**2, axis=0)
                 yield Influence(shift, leverage, *sums, block.motion)
 
-    def _rows(self, observations: Observations) -> Iterator[tuple[Block, Array]]:
+    def rows(self, observations: Observations) -> Iterator[tuple[Block, Array]]:
         """Yield the blocks with what their errors are multiplied by: their columns, or instruments."""
         for block in observations.blocks():
             yield block, block.columns
 
-    def _influence(self, columns: Array, residual: Array, instruments: Array) -> tuple[Array, Array]:
-        """Return shift and leverage of samples, as in ``Influence``: (m, n, p), (m, n), (m, n, p)."""
+    def influence(self, columns: Array, residual: Array, instruments: Array) -> tuple[Array, Array]:
+        """Return shift (p,) and leverage (p, q) of samples, as in ``Influence``.
+
+        Parameters
+        ----------
+        columns : (m, n, q) of the parameters that may differ: those that are estimated, or others.
+        residual : (m, n).
+        instruments : (m, n, p), as ``rows`` gives them.
+        """
         across = np.concatenate(list(self.maps_), axis=1)
         turned = instruments.transpose(1, 2, 0)
         scores = turned @ residual.T[:, :, None]

@@ -94,7 +94,7 @@ class InstrumentalVariable(Estimator):
         self.condition_number_, self.normalised_condition_number_ = condition_numbers(factors.stacked()[0])
         return self
 
-    def _rows(self, observations: Observations) -> Iterator[tuple[Block, Array]]:
+    def rows(self, observations: Observations) -> Iterator[tuple[Block, Array]]:
         yield from zip(observations.blocks(), observations.instruments(self._simulated_with), strict=True)
 
     @staticmethod

@@ -90,13 +90,12 @@ class _Reweighted(Estimator):
         self.condition_number_, self.normalised_condition_number_ = condition_numbers(factors.stacked()[0])
         return self
 
-    def _influence(self, columns: Array, residual: Array, instruments: Array) -> tuple[Array, Array]:
+    def influence(self, columns: Array, residual: Array, instruments: Array) -> tuple[Array, Array]:
         weights, slopes = self._weights(residual, self.precision_)
         score = (weights * residual) @ self.precision_
-        p = columns.shape[2]
-        bent = (self.precision_ @ (slopes[:, :, None] * columns)).reshape(-1, p)
+        bent = (self.precision_ @ (slopes[:, :, None] * columns)).reshape(-1, columns.shape[2])
         shift = self._bread @ np.einsum("kj,kjp->p", score, instruments)
-        return shift, self._bread @ (instruments.reshape(-1, p).T @ bent)
+        return shift, self._bread @ (instruments.reshape(-1, instruments.shape[2]).T @ bent)
 
     def _whitened(self, observations: Observations) -> JointFactors:
         """Return the factor of all rows of all joints together, whitened and weighted."""

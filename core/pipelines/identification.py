@@ -20,8 +20,10 @@ from core.pipelines.confidence import confidence_band
 from core.pipelines.effort import Effort
 from core.pipelines.estimation import Progress, compared, report
 from core.pipelines.sample_account import account_of_samples
+from core.pipelines.shape_uncertainty import FittedShapes
 from core.pipelines.stops import JoltedStop
 from core.pipelines.torque_model import TorqueModel
+from core.pipelines.torque_slopes import ShapeNames
 from core.pipelines.training import prepared
 from core.recordings.recording import Recording
 from core.signals import Preparation, SignalSettings
@@ -50,6 +52,7 @@ class Identification:
         where ``effort.unit`` is A.
     covariance_ : (p, p), for residuals that are coloured, as those of filtered torque are; drift from one
         recording to the next is not in it. ``covariance_kind`` says how it was found.
+    shapes_ : uncertainty of fitted shapes of friction; None where torque is linear in all that was estimated.
     residual_std_ : (n,) of the training residual.
     sensitivity_ : (p,) relative change of the training torque's norm when a parameter changes by 1 %.
     condition_number_, normalised_condition_number_ : of the observation matrix, raw and with columns of
@@ -89,6 +92,7 @@ class Identification:
     cross_validation: Mapping[str, Any] | None
     friction_selection: Mapping[str, Any] | None
     provenance: Mapping[str, Any]
+    shapes_: FittedShapes | None = None
 
     @property
     def torque_model(self) -> TorqueModel:
@@ -229,11 +233,21 @@ class Identification:
     def predict_std(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, *, period: float | None = None) -> Array:
         """Return the standard deviation (N, n) of ``predict``; arguments as there.
 
-        It is that of the expected torque, by the covariance of the parameters: twice it on both sides is a
-        95 % confidence band. A single measured torque scatters by ``residual_std_`` around it.
+        It is that of the expected torque, by the covariance of parameters and fitted shapes: 1.96 times it on both
+        sides is a 95 % confidence band. A single measured torque scatters by ``residual_std_`` around it.
         """
         motion = self._motion(q, qd, qdd, period)
-        return self.torque_model.torque_std(motion, self.parameters_, self.covariance_)
+        return self.torque_model.torque_std(motion, self.parameters_, self.joint_covariance, self.shape_names)
+
+    @property
+    def shape_names(self) -> ShapeNames:
+        """Names of each joint's fitted shapes of friction; s in all."""
+        return self.shapes_.names if self.shapes_ else ((),) * self.model.n_joints
+
+    @property
+    def joint_covariance(self) -> Array:
+        """Covariance (p + s, p + s) of the parameters and of the logarithms of fitted shapes."""
+        return self.shapes_.joint(self.covariance_) if self.shapes_ else self.covariance_
 
     def essential_parameters(self, level: float = 0.05) -> EssentialParameters:
         """Return which parameters the data call for, by backward elimination with F-tests at ``level``."""
@@ -262,14 +276,14 @@ class Identification:
     def judged_on(self, preparations: Sequence[Preparation], progress: Progress | None = None) -> ValidationReport:
         """Return the errors on recordings that are prepared already."""
         motions, model = [], self.torque_model
-        factors = JointFactors(self.model.n_joints, len(self.names))
+        factors = JointFactors(self.model.n_joints, len(self.joint_covariance))
         for i, preparation in enumerate(preparations):
             for segment in preparation.segments:
                 motions.append(compared(segment, model, self.parameters_, self.moving_threshold))
-                for columns, effort in model.observations(segment, self.parameters_[: self.base.count]):
+                for columns, effort in model.linearised(segment, self.parameters_, self.shape_names):
                     factors.add(columns, effort)
             report(progress, "validating", (i + 1) / len(preparations))
-        return validation_report(motions, confidence_band=confidence_band(factors, self.covariance_))
+        return validation_report(motions, confidence_band=confidence_band(factors, self.joint_covariance))
 
     def summary(self) -> dict[str, Any]:
         """Return the figures that people and programs look at first, JSON-serialisable."""
@@ -307,6 +321,7 @@ class Identification:
             "parameters": self.parameters_.tolist(),
             "covariance": self.covariance_.tolist(),
             "covariance_kind": self.covariance_kind,
+            "shapes": self.shapes_.to_document() if self.shapes_ else None,
             "residual_std": self.residual_std_.tolist(),
             "sensitivity": self.sensitivity_.tolist(),
             "undetermined": list(self.undetermined_),
@@ -370,6 +385,7 @@ class Identification:
             cross_validation=document["cross_validation"],
             friction_selection=document["friction_selection"],
             provenance=document["provenance"],
+            shapes_=FittedShapes.from_document(document["shapes"]) if document.get("shapes") else None,
         )
 
     def _check(self) -> None:
@@ -390,6 +406,8 @@ class Identification:
                 for name, value in (("parameters", self.parameters_), ("covariance", self.covariance_))
                 if not np.all(np.isfinite(value))
             ]
+            if self.shapes_:
+                self.shapes_.check(self.friction, p)
             if np.any(np.diag(self.covariance_) < 0.0):
                 problems.append("covariance has a negative variance")
         if index.size and not (index.min() >= 0 and index.max() < self.model.n_parameters):

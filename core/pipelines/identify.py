@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 
 from core.dynamics.base_parameters import reduce_to_base
 from core.errors import InputError
-from core.estimators import ColouredCovariance, ConsistentLeastSquares, Estimator, coloured_covariance, make_estimator
+from core.estimators import ConsistentLeastSquares, Estimator, make_estimator
 from core.estimators.identifiability import Conditioning
 from core.friction import friction_model
 from core.models import LegDrives, Mechanism
-from core.pipelines.confidence import confidence_band
 from core.pipelines.cross_validation import Folds
 from core.pipelines.effort import Effort, choose_effort
 from core.pipelines.effort_delay import segments_delay
@@ -26,6 +25,7 @@ from core.pipelines.held_out import check_held_out
 from core.pipelines.identification import Identification
 from core.pipelines.plausibility import check_plausible, suspicious_links
 from core.pipelines.provenance import software_versions
+from core.pipelines.shape_uncertainty import Uncertainty, uncertainty
 from core.pipelines.torque_model import TorqueModel
 from core.pipelines.training import check_motion, for_joints_of, prepared, training_data
 from core.recordings.recording import Recording
@@ -117,10 +117,10 @@ def identify(
     if cross_validate and folds is not None and scores is None:
         scores = folds.score(torque_model, chosen, fitted, phase_reporter(progress, "cross-validating"))
     found = estimate(torque_model, data, chosen, fitted, progress)
-    covariance = coloured_covariance(chosen, found.observations)
+    certain = uncertainty(found, torque_model.friction, data.all_segments)
     report(progress, "estimating", 1.0)
     result = replace(
-        _result(found, covariance, data, effort, moving_threshold),
+        _result(found, certain, data, effort, moving_threshold),
         cross_validation=scores.to_document() if scores else None,
         friction_selection=selection.to_document() if selection else None,
         provenance={
@@ -133,7 +133,7 @@ def identify(
             "effort_delay": _delay(found, data),
             "model_digest": model.digest(),
             "rows": found.observations.factors.n_rows,
-            "effective_samples": covariance.effective_samples,
+            "effective_samples": certain.covariance.effective_samples,
             "random_state": random_state,
             "without": list(without),
             "software": software_versions(),
@@ -143,7 +143,7 @@ def identify(
 
 
 def _result(
-    found: Estimate, covariance: ColouredCovariance, data: TrainingData, effort: Effort, moving_threshold: float
+    found: Estimate, certain: Uncertainty, data: TrainingData, effort: Effort, moving_threshold: float
 ) -> Identification:
     """Return the result of an estimate, not yet validated."""
     model, fitted, factors = found.model, found.estimator, found.observations.factors
@@ -160,8 +160,8 @@ def _result(
         base=model.base,
         friction=model.friction,
         parameters_=fitted.coef_,
-        covariance_=covariance.matrix,
-        covariance_kind=covariance.kind,
+        covariance_=certain.covariance.matrix,
+        covariance_kind=certain.covariance.kind,
         consistent=fitted.consistent_.to_document() if isinstance(fitted, ConsistentLeastSquares) else None,
         residual_std_=fitted.residual_std_,
         sensitivity_=torque_sensitivity(factors, fitted.coef_),
@@ -172,11 +172,12 @@ def _result(
         effort=effort,
         signals=data.settings,
         moving_threshold=moving_threshold,
-        train=validation_report(motions, confidence_band=confidence_band(factors, covariance.matrix)),
+        train=validation_report(motions, confidence_band=certain.band),
         validation=None,
         cross_validation=None,
         friction_selection=None,
         provenance={},
+        shapes_=certain.shapes,
     )
 
 

@@ -12,6 +12,7 @@ from core.dynamics.base_parameters import BaseParameters
 from core.errors import InputError
 from core.friction import FrictionModel
 from core.models import Mechanism
+from core.pipelines.torque_slopes import ShapeNames, TorqueSlopes, torque_slopes
 from core.signals import Segment
 from core.signals.motion import JointMotion
 
@@ -57,12 +58,22 @@ class TorqueModel:
         loaded = replace(motion, link_torque=rigid)
         return rigid + self.friction.torque(loaded, parameters[self.base.count :], smooth=smooth)
 
-    def torque_std(self, motion: JointMotion, parameters: Array, covariance: Array) -> Array:
-        """Return the standard deviation (N, n) of ``torque`` that the parameters' covariance (p, p) brings."""
+    def torque_std(self, motion: JointMotion, parameters: Array, covariance: Array, shapes: ShapeNames) -> Array:
+        """Return the standard deviation (N, n) of ``torque`` that a covariance (p + s, p + s) brings.
+
+        It is that of the parameters, then of the logarithms of fitted shapes.
+        """
         loaded = self.loaded(motion, parameters[: self.base.count])
         friction = self.friction.columns(loaded)
-        parts = [self._columns(loaded, part, friction) for part in _blocks(0, motion.n_samples)]
+        slopes = self.slopes(loaded, parameters, shapes)
+        parts = [self._columns(loaded, part, friction, slopes) for part in _blocks(0, motion.n_samples)]
         return np.concatenate([np.sqrt(np.einsum("kjp,kjp->kj", part @ covariance, part)) for part in parts])
+
+    def slopes(self, motion: JointMotion, parameters: Array, shapes: ShapeNames) -> TorqueSlopes | None:
+        """Return the slopes in what torque is not linear in, along a motion that is ``loaded``; None for nothing."""
+        if not self.friction.needs_load and not any(shapes):
+            return None
+        return torque_slopes(self.friction, parameters[self.base.count :], motion, shapes)
 
     def link_torque(self, motion: JointMotion, base_parameters: Array) -> Array:
         """Return the torques (N, n) of the rigid body alone, for base parameters (b,)."""
@@ -91,21 +102,33 @@ class TorqueModel:
         rigid = TorqueModel(self.chain, self.base, FrictionModel(()))
         return np.concatenate([columns for columns, _ in rigid.observations(segment)])
 
+    def linearised(self, segment: Segment, parameters: Array, shapes: ShapeNames) -> Iterator[tuple[Array, Array]]:
+        """Yield what ``observations`` does with columns (m, n, p + s), the slopes in fitted shapes included."""
+        loaded = self.loaded(segment.motion, parameters[: self.base.count])
+        yield from self._rows(segment, loaded, self.slopes(loaded, parameters, shapes))
+
     def observations(self, segment: Segment, base_parameters: Array | None = None) -> Iterator[tuple[Array, Array]]:
         """Yield the filtered regressor (m, n, p) and torque (m, n) of a segment's rows, block by block.
 
         Friction that grows with the load needs ``base_parameters`` (b,) to know the load from.
+        """
+        yield from self._rows(segment, self.loaded(segment.motion, base_parameters), None)
+
+    def _rows(
+        self, segment: Segment, loaded: JointMotion, slopes: TorqueSlopes | None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield filtered columns and torque, block by block.
 
         The regressor of a block is filtered together with as many samples on both sides as transients last,
         so that the result is that of filtering the whole segment at once.
         """
         motion, low_pass = segment.motion, segment.low_pass
-        friction = self.friction.columns(self.loaded(motion, base_parameters)) if self.friction.joints else ()
+        friction = self.friction.columns(loaded) if self.friction.joints else ()
         halo = low_pass.settling(_NEGLIGIBLE)
         first, stop, step = segment.rows.indices(motion.n_samples)
         for part in _blocks(first, stop, step):
             around = slice(max(0, part.start - halo), min(motion.n_samples, part.stop + halo))
-            raw = self._columns(motion, around, friction)
+            raw = self._columns(motion, around, friction, slopes)
             filtered = _filter_nonzero(raw, segment)
             rows = slice(part.start - around.start, part.stop - around.start, step)
             yield filtered[rows], segment.effort[part.start : part.stop : step]
@@ -120,7 +143,9 @@ class TorqueModel:
         states = self.chain.from_joints(motion.q[part], motion.qd[part], motion.qdd[part])
         return self.base.columns(self.chain.regressor(*states))
 
-    def _columns(self, motion: JointMotion, part: slice, friction: tuple[Array, ...]) -> Array:
+    def _columns(
+        self, motion: JointMotion, part: slice, friction: tuple[Array, ...], slopes: TorqueSlopes | None
+    ) -> Array:
         rigid = self._rigid_columns(motion, part)
         columns = np.zeros((len(rigid), motion.n_joints, len(self.names)))
         columns[:, :, : self.base.count] = rigid
@@ -128,7 +153,7 @@ class TorqueModel:
         for j, own in enumerate(friction):
             columns[:, j, start : start + own.shape[1]] = own[part]
             start += own.shape[1]
-        return columns
+        return columns if slopes is None else slopes.extended(columns, self.base.count, part)
 
 
 def _blocks(first: int, stop: int, step: int = 1) -> Iterator[slice]:

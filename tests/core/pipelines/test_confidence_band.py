@@ -37,7 +37,6 @@ def recordings(robot, motions: Sequence[int], seconds: float, memory: float, rep
         ((8,), 30.0, 0.0, "coulomb_viscous", "wls"),
         ((3,), 15.0, 0.9, "coulomb_viscous", "wls"),
         ((8, 9), 12.0, 0.0, "coulomb_viscous", "wls"),
-        ((8,), 15.0, 0.0, "arctan", "wls"),  # with shapes that are fitted
         ((3,), 15.0, 0.6, "coulomb_viscous", "huber"),
     ],
 )
