@@ -40,6 +40,8 @@ _LOAD_PASSES = 3
 """How often the load that friction grows with is renewed with the payload found."""
 _SINGULAR = 1e8
 """Condition number from which on the joints do not tell what is not known of the payload."""
+_REFUTED = 3.0
+"""Standard deviations from which on a nominal gain is another one than that of the drive."""
 _UNSURE = 0.05
 """A standard deviation that is a larger share of the gain is worth a word."""
 
@@ -82,6 +84,13 @@ class PairedDriveGains:
         untold = [n for n, value in zip(self.joint_names, self.values, strict=True) if np.isnan(value)]
         if untold:
             found.append(f"the payload does not tell the gains of {', '.join(untold)}, which hardly feel it")
+        off = np.abs(self.values - self.nominal) / self.std
+        refuted = [n for n, deviations in zip(self.joint_names, off, strict=True) if deviations > _REFUTED]
+        if refuted:
+            found.append(
+                f"the nominal gains of {', '.join(refuted)} are wrong, by more than {_REFUTED:g} standard deviations: "
+                "take the new ones, and identify the arm again with them"
+            )
         unsure = [n for n, share in zip(self.joint_names, self.std / self.values, strict=True) if share > _UNSURE]
         if unsure:
             found.append(

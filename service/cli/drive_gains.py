@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from core.errors import InputError
-from service.cli.options import parse_friction, parse_gains, read_recordings
+from service.cli.options import parse_friction, parse_gains, parse_signals, read_recordings
 from service.cli.outputs import check_output, write_json
 
 FRICTION = "arctan+load(2, drive)+hysteresis"
@@ -37,6 +37,10 @@ def drive_gains(
         list[str] | None,
         typer.Option(help=f"Friction of the arm, as of 'dynid identify'; by default {FRICTION}."),
     ] = None,
+    signals: Annotated[
+        list[str] | None, typer.Option(help="Signal processing as NAME=VALUE, as of 'dynid identify'.")
+    ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Drop bad rows, as of 'dynid identify'.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
 ) -> None:
     """Estimate drive gains, with their uncertainty, from runs with and without a known payload."""
@@ -53,9 +57,15 @@ def drive_gains(
     nominal = parse_gains(gains, robot.n_joints)
     if nominal is None and robot.drive_gains is None:
         raise InputError("nominal drive gains are needed to begin with: give --gains, or a model that knows them")
-    bare, carrying = (read_recordings(sources, format, columns) for sources in (unloaded, loaded))
+    bare, carrying = (read_recordings(sources, format, columns, repair=repair) for sources in (unloaded, loaded))
     with console.status("identifying the arm"):
-        arm = identify(robot, bare, gains=nominal, friction=parse_friction(friction or [FRICTION]))
+        arm = identify(
+            robot,
+            bare,
+            gains=nominal,
+            friction=parse_friction(friction or [FRICTION]),
+            signals=parse_signals(signals),
+        )
     with console.status("comparing the runs"):
         document = from_paired_runs(arm, carrying, bare, known).to_document()
     _print(console, document)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.errors import InputError
-from service.cli.options import parse_friction, parse_gains, read_recordings, read_result
+from service.cli.options import parse_friction, parse_gains, parse_signals, read_recordings, read_result
 from service.cli.outputs import check_output, write_json
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ def payload(
         ),
     ] = None,
     columns: Annotated[Path | None, typer.Option(help="Column map of csv files, as of 'dynid identify'.")] = None,
+    signals: Annotated[
+        list[str] | None, typer.Option(help="Signal processing as NAME=VALUE, as of 'dynid identify'.")
+    ] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Drop bad rows, as of 'dynid identify'.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the result to this file.")] = None,
 ) -> None:
     """Estimate mass, centre of mass and inertia of a payload, with their uncertainty."""
@@ -65,12 +69,18 @@ def payload(
         raise InputError("give either --unloaded recordings and --model, or --arm with an identification")
     if (after is None) == (not loaded) or (after is not None and arm is None):
         raise InputError("give either --loaded recordings, or --arm and --after with two identifications")
-    ignored = {"--model": model, "--gains": gains, "--friction": friction, "--rotor-inertia": rotor_inertia or None}
+    ignored = {
+        "--model": model,
+        "--gains": gains,
+        "--friction": friction,
+        "--rotor-inertia": rotor_inertia or None,
+        "--signals": signals,
+    }
     if arm is not None and any(value is not None for value in ignored.values()):
         given = ", ".join(option for option, value in ignored.items() if value is not None)
         raise InputError(f"{given}: --arm brings its own; leave these out")
     console = Console()
-    carrying = read_recordings(loaded or [], format, columns)
+    carrying = read_recordings(loaded or [], format, columns, repair=repair)
     bare: list[Recording] = []
     if arm is not None:
         identified = read_result(arm, "--arm")
@@ -79,12 +89,18 @@ def payload(
             raise InputError("--unloaded needs --model, to identify the robot")
         robot = resolve(model, rotor_inertia=rotor_inertia)
         usual = FRICTION if isinstance(robot, SerialChain) else SENSOR_FRICTION
-        bare = read_recordings(unloaded or [], format, columns)
+        bare = read_recordings(unloaded or [], format, columns, repair=repair)
         known = parse_gains(gains, robot.n_joints)
         if choose_effort(robot, bare, known).unit == "A":
             raise InputError("without drive gains a payload has no scale: give --gains, or a model that knows them")
         with console.status("identifying the robot"):
-            identified = identify(robot, bare, gains=known, friction=parse_friction(friction or [usual]))
+            identified = identify(
+                robot,
+                bare,
+                gains=known,
+                friction=parse_friction(friction or [usual]),
+                signals=parse_signals(signals),
+            )
     with console.status("identifying the payload"):
         if after is not None:
             found = payload_from_change(identified, read_result(after, "--after"))

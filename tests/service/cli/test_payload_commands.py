@@ -47,6 +47,7 @@ def test_drive_gains_from_files(folder: Path) -> None:
     found = folder / "gains.json"
     text = run(*common, *files, "--payload-mass", "4", "--payload-com", *map(str, COM), "--json", found)
     assert "2 shoulder_lift" in text
+    assert "the nominal gains of" in text
     document = json.loads(found.read_text())
     truth = np.array(document["nominal"]) * ERRORS
     assert np.array(document["gains"][:5]) == pytest.approx(truth[:5], rel=0.02)
