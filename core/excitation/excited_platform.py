@@ -19,6 +19,8 @@ from core.models.six_upru import COORDINATE_UNITS, SixUPRU
 
 Array = NDArray[np.float64]
 
+_SHORTEST = 0.1
+"""m; the least that a limit on one side counts as, when margins are made shares of it."""
 _STEP = 1e-6
 _GUARD = 0.004
 """Share of half a range, or of a limit, that a search keeps off on its coarse grid."""
@@ -122,6 +124,8 @@ class ExcitedPlatform:
 class LegLimits(NonlinearLimits):
     """Lengths, speeds and accelerations of the legs; margins are shares of half the allowed range.
 
+    A length that is limited on one side only has margins as shares of that limit.
+
     Parameters
     ----------
     poses : (K, 6) that are given, at rest: half of what they leave is kept where that is less than the guard.
@@ -134,11 +138,18 @@ class LegLimits(NonlinearLimits):
         symmetric = (("speed", limits.velocity, "m/s"), ("acceleration", limits.acceleration, "m/s²"))
         bounds = [("length", limits.position_lower, limits.position_upper, "m")]
         bounds += [(kind, -bound, bound, unit) for kind, bound, unit in symmetric]
-        self._half = np.concatenate([0.5 * (upper - lower) for _, lower, upper, _ in bounds])
-        self._middle = np.concatenate([0.5 * (upper + lower) for _, lower, upper, _ in bounds])
-        self._limited = np.flatnonzero(np.isfinite(self._half))
+        lower, upper = (np.concatenate([bound[side] for bound in bounds]) for side in (1, 2))
+        either = np.concatenate([upper, lower])
+        limited = np.isfinite(either)
+        both = np.tile(np.isfinite(lower) & np.isfinite(upper), 2)
+        with np.errstate(invalid="ignore"):  # infinite on both sides; not looked at
+            half = np.tile(0.5 * (upper - lower), 2)
+        self._bound = either[limited]
+        self._scale = np.where(both, half, np.maximum(np.abs(either), _SHORTEST))[limited]
+        self._sign = np.repeat([1.0, -1.0], lower.size)[limited]
+        self._signal = np.tile(np.arange(lower.size), 2)[limited]
         names = [(kind, j, unit) for kind, _, _, unit in bounds for j in range(6)]
-        self._names = [names[i] for i in self._limited] * 2
+        self._names = [names[i] for i in self._signal]
         self.labels = tuple(f"{kind} of leg {j + 1} ({model.joint_names[j]})" for kind, j, _ in self._names)
         still = np.zeros_like(poses)
         self.guard = np.clip(0.5 * self.margins((poses, still, still)).min(axis=0, initial=1.0), 0.0, _GUARD)
@@ -148,8 +159,7 @@ class LegLimits(NonlinearLimits):
             signals = np.hstack(self._model.joint_motion(*motion))
         except KinematicsError:  # no pose of a robot that works
             return np.full((len(motion[0]), len(self.labels)), -1.0)
-        share = ((signals - self._middle) / self._half)[:, self._limited]
-        return np.hstack([1.0 - share, 1.0 + share])
+        return np.asarray(self._sign * (self._bound - signals[:, self._signal]) / self._scale)
 
     def gradients(self, motion: Motion) -> tuple[Array, Array, Array]:
         """Return the gradients of all margins, each (N, C, 6).
@@ -166,8 +176,8 @@ class LegLimits(NonlinearLimits):
         jacobian = by_q[:, :6]
         by_qd[:, 6:12], by_qd[:, 12:] = jacobian, 2.0 * by_q[:, 6:12]
         by_qdd[:, 12:] = jacobian
-        scaled = ((slope / self._half[:, None])[:, self._limited] for slope in (by_q, by_qd, by_qdd))
-        of_q, of_qd, of_qdd = (np.concatenate([-slope, slope], axis=1) for slope in scaled)
+        share = (-self._sign / self._scale)[:, None]
+        of_q, of_qd, of_qdd = (share * slope[:, self._signal] for slope in (by_q, by_qd, by_qdd))
         return of_q, of_qd, of_qdd
 
     def pull_back(self, motion: Motion, multipliers: Array) -> Motion:
@@ -176,7 +186,7 @@ class LegLimits(NonlinearLimits):
 
     def shortfall(self, column: int, margin: float) -> Shortfall:
         _, leg, unit = self._names[column]
-        excess = max(-margin, 0.0) * float(self._half[self._limited][column % self._limited.size])
+        excess = max(-margin, 0.0) * float(self._scale[column])
         text = f"{self.labels[column]}, {excess:.4g} {unit} more than allowed"
         return Shortfall(text, excess, {"joint": leg + 1})
 
