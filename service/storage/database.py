@@ -2,17 +2,19 @@
 
 Called from threads and from several processes at once. A writing session takes SQLite's write lock when it
 begins (``BEGIN IMMEDIATE``), so that two writers queue up; with SQLite's default they would both read first
-and one would then fail at once, whatever its timeout. Reading sessions see one snapshot and block nobody.
+and one would then fail at once, whatever its timeout. On PostgreSQL an advisory lock does the same. Reading sessions
+see one snapshot and block nobody.
 """
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, create_engine, event, insert, inspect, make_url, select
+from sqlalchemy import Connection, create_engine, event, func, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
@@ -20,13 +22,18 @@ from sqlalchemy.orm import Session
 from core.errors import DynidError
 from service.errors import StorageError, StorageRefusedError
 from service.storage.documents import to_json
-from service.storage.tables import Base, SchemaVersionRow
+from service.storage.migration import HEAD, steps_from, upgrade, version_of
+from service.storage.tables import Base, VersionRow
 
-SCHEMA_VERSION = 1
-"""Goes up with every change of the tables; a migration takes a database from one version to the next."""
+log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_MS = 15_000
 """How long a writer waits for another one: far longer than any transaction here takes."""
+
+_WRITERS = 0x64796E6964
+"""The advisory lock that writers to PostgreSQL queue up for: "dynid" in bytes."""
+
+_UNDEFINED_TABLE = "42P01"  # of PostgreSQL; SQLite's error is an OperationalError
 
 PASSING = (OperationalError, InternalError, PoolTimeoutError)
 """Locked, full, not reachable: what is wrong with the database, not with what it was asked for."""
@@ -37,44 +44,66 @@ class Database:
 
     Parameters
     ----------
-    url : SQLAlchemy URL, e.g. ``sqlite:////var/lib/dynid/dynid.sqlite3``.
+    url : SQLAlchemy URL, e.g. ``sqlite:////var/lib/dynid/dynid.sqlite3`` or ``postgresql://dynid@db/dynid``.
     """
 
     def __init__(self, url: str) -> None:
         try:
             parsed = make_url(url)
+            if parsed.drivername == "postgresql":
+                parsed = parsed.set(drivername="postgresql+psycopg")
             self._file = _sqlite_file(parsed.database) if parsed.get_backend_name() == "sqlite" else None
             self._engine = create_engine(parsed, json_serializer=to_json)
         except (ArgumentError, ModuleNotFoundError) as error:
             raise StorageError(
-                f"cannot use database_url: {error}; give a SQLAlchemy URL whose driver is installed",
+                f"cannot use database_url: {error}; give sqlite:////PATH or postgresql://USER@HOST/NAME (the latter "
+                "needs pip install 'dynid[postgresql]')",
                 code="database-url-invalid",
             ) from error
+        if self._engine.dialect.name not in ("sqlite", "postgresql"):
+            raise StorageError(
+                f"database_url: {self._engine.dialect.name} is neither sqlite nor postgresql",
+                code="database-url-invalid",
+            )
         self.name = str(self._file) if self._file else parsed.render_as_string(hide_password=True)
-        self._reader = self._engine.execution_options(read_only=True)
         if self._file:
+            self._reader = self._engine.execution_options(read_only=True)
             event.listen(self._engine, "connect", _configure_sqlite)
             event.listen(self._engine, "begin", _begin_sqlite)
+        else:
+            self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     def create(self) -> None:
-        """Make the tables in an empty database; in one that has them, check that they are ours and current.
+        """Make the tables in an empty database; bring an older one to the present version.
+
+        Of a SQLite file that is older a copy is kept beside it, ``<name>.before-<version>``.
 
         Raises
         ------
         StorageError
-            ``database-foreign`` (another program's), ``database-newer`` (a later dynid's),
-            ``database-older`` (needs a migration), ``storage-unusable`` (cannot be opened or written).
+            ``database-foreign`` (another program's), ``database-newer`` (a later dynid's), ``storage-unusable``
+            (cannot be opened or written).
         """
         if self._file:
             self._prepare_file(self._file)
         with self._explained(), self._engine.begin() as connection:
+            self._one_at_a_time(connection)
             if not inspect(connection).get_table_names():
                 Base.metadata.create_all(connection)
-                connection.execute(insert(SchemaVersionRow).values(id=1, version=SCHEMA_VERSION))
+                connection.execute(insert(VersionRow).values(version_num=HEAD))
+            elif self._is_older(connection):
+                self._keep_copy(connection)
+                upgrade(connection)
             self._check_version(connection)
 
     def verify(self) -> None:
-        """Check version and ownership without creating anything. Raises as `create` does."""
+        """Check version and ownership without changing anything.
+
+        Raises
+        ------
+        StorageError
+            As `create`, or ``database-older``: it is still to be brought to the present version.
+        """
         if self._file and not self._file.is_file():
             raise StorageError(f"no database at {self.name}", path=self.name)
         with self._explained(), self._reader.begin() as connection:
@@ -94,6 +123,7 @@ class Database:
             It does not take what was written.
         """
         with self._explained(), Session(self._engine, expire_on_commit=False) as session, session.begin():
+            self._one_at_a_time(session.connection())
             yield session
 
     @contextmanager
@@ -127,25 +157,51 @@ class Database:
                     connection.close()
         raise StorageError(f"{file} stays locked by another program", code="database-locked", path=str(file))
 
+    def _is_older(self, connection: Connection) -> bool:
+        version = version_of(connection)
+        return version is not None and version != HEAD and steps_from(version) is not None
+
     def _check_version(self, connection: Connection) -> None:
-        if SchemaVersionRow.__tablename__ not in inspect(connection).get_table_names():
+        version = version_of(connection)
+        if version is None:
             raise StorageError(
                 f"{self.name} is not a dynid database; give another database_url or data_dir",
                 code="database-foreign",
                 path=self.name,
             )
-        found = connection.scalar(select(SchemaVersionRow.version))
-        if found == SCHEMA_VERSION:
+        if version == HEAD:
             return
-        newer = found is None or found > SCHEMA_VERSION
-        advice = "update dynid" if newer else "migrate it first"
+        older = self._is_older(connection)
+        advice = "start the service once, which brings it up to date" if older else "update dynid"
         raise StorageError(
-            f"{self.name} has schema version {found}, this dynid works with {SCHEMA_VERSION}; {advice}",
-            code="database-newer" if newer else "database-older",
+            f"{self.name} has schema version {version or 'unknown'}, this dynid works with {HEAD}; {advice}",
+            code="database-older" if older else "database-newer",
             path=self.name,
-            found=found,
-            expected=SCHEMA_VERSION,
+            found=version,
+            expected=HEAD,
         )
+
+    def _keep_copy(self, connection: Connection) -> None:
+        """Copy a SQLite file before its tables change; of a server's database whoever runs the server has one."""
+        if self._file is None:
+            return
+        copy = self._file.with_name(f"{self._file.name}.before-{HEAD}")
+        scratch = copy.with_name(f".{copy.name}")
+        try:
+            # Nobody writes meanwhile: the lock that this transaction began with is held.
+            with closing(sqlite3.connect(self._file)) as source, closing(sqlite3.connect(scratch)) as target:
+                source.backup(target)
+            scratch.replace(copy)
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(
+                f"cannot keep a copy of {self._file} before its tables change: {error}", path=str(copy)
+            ) from error
+        log.info("%s is brought to version %s; as it was it lies in %s", self._file, HEAD, copy)
+
+    def _one_at_a_time(self, connection: Connection) -> None:
+        """Let writers queue up where the database would not: what they read must not change before they write."""
+        if self._file is None:
+            connection.execute(select(func.pg_advisory_xact_lock(_WRITERS)))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -157,7 +213,8 @@ class Database:
                 raise cause from error
             if _is_not_a_database(cause):
                 raise self._not_a_database() from error
-            kind = StorageError if isinstance(error, PASSING) else StorageRefusedError
+            passing = isinstance(error, PASSING) or _lacks_a_table(cause)
+            kind = StorageError if passing else StorageRefusedError
             raise kind(f"database {self.name}: {cause or error}", path=self.name) from error
         except sqlite3.DatabaseError as error:
             if _is_not_a_database(error):
@@ -184,6 +241,10 @@ def _sqlite_file(database: str | None) -> Path:
 def _is_not_a_database(error: BaseException | None) -> bool:
     # Errors of the module itself, not of SQLite, have no code.
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB
+
+
+def _lacks_a_table(error: BaseException | None) -> bool:
+    return getattr(error, "sqlstate", None) == _UNDEFINED_TABLE
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -25,6 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from service.storage.append_only import refuse_changes
+from service.storage.migration import VERSION_TABLE
+
 Document = dict[str, Any]
 
 
@@ -60,7 +63,8 @@ class Base(DeclarativeBase):
     }
 
 
-_Identifier = String(64)
+_Identifier = String(64).with_variant(String(64, collation="C"), "postgresql")
+"""Compared byte by byte everywhere, as identifiers are made to sort."""
 
 
 class Identified(Base):
@@ -71,13 +75,12 @@ class Identified(Base):
     id: Mapped[str] = mapped_column(_Identifier, primary_key=True, sort_order=-1)
 
 
-class SchemaVersionRow(Base):
-    """One row: which version of these tables the database holds. Its table marks a database as ours."""
+class VersionRow(Base):
+    """One row: which version of these tables the database holds, as Alembic keeps it. It marks a database as ours."""
 
-    __tablename__ = "dynid_schema"
+    __tablename__ = VERSION_TABLE
 
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    version: Mapped[int]
+    version_num: Mapped[str] = mapped_column(String(32), primary_key=True)
 
 
 class RecordingRow(Identified):
@@ -197,6 +200,36 @@ class EventRow(Base):
     details: Mapped[Document]
 
 
+class ApiKeyRow(Identified):
+    """Who may do what. Of the key itself only the SHA-256 is kept; ``robots`` None stands for all."""
+
+    __tablename__ = "api_keys"
+
+    name: Mapped[str] = mapped_column(unique=True)
+    role: Mapped[str] = mapped_column(String(16))
+    robots: Mapped[list[str] | None]
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    created_at: Mapped[datetime]
+    created_by: Mapped[str]
+    revoked_at: Mapped[datetime | None]
+
+
+class AuditRow(Base):
+    """Who asked for what, and what came of it. Append-only, each row chained to the one before by its hash."""
+
+    __tablename__ = "audit"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012 - SQLAlchemy's own declaration
+
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    at: Mapped[datetime]
+    principal: Mapped[str] = mapped_column(index=True)
+    action: Mapped[str]
+    robot: Mapped[str | None] = mapped_column(index=True)
+    request_id: Mapped[str] = mapped_column(String(64))
+    details: Mapped[Document]
+    chain: Mapped[str] = mapped_column(String(64))
+
+
 class CounterRow(Base):
     """Numbers that only grow, also across restarts: lease fencing, table versions."""
 
@@ -206,12 +239,8 @@ class CounterRow(Base):
     value: Mapped[int] = mapped_column(BigInteger)
 
 
-for _change in ("UPDATE", "DELETE"):
-    event.listen(
-        EventRow.__table__,
-        "after_create",
-        DDL(  # type: ignore[no-untyped-call]
-            f"CREATE TRIGGER events_refuse_{_change.lower()} BEFORE {_change} ON events "
-            "BEGIN SELECT RAISE(ABORT, 'events are append-only'); END"
-        ).execute_if(dialect="sqlite"),
-    )
+for _name in (EventRow.__tablename__, AuditRow.__tablename__):
+    for _dialect in ("sqlite", "postgresql"):
+        for _statement in refuse_changes(_name, _dialect):
+            _ddl = DDL(_statement).execute_if(dialect=_dialect)  # type: ignore[no-untyped-call]
+            event.listen(Base.metadata.tables[_name], "after_create", _ddl)

@@ -226,7 +226,7 @@ def test_the_result_in_force_stays_so_but_no_more_is_built_from_it(database: Dat
 def test_the_database_itself_allows_one_active_result(database: Database) -> None:
     first, second = validated(database), validated(database)
     activate(database, first)
-    with pytest.raises(StorageRefusedError, match="UNIQUE"), database.session() as session:
+    with pytest.raises(StorageRefusedError, match=r"UNIQUE|unique constraint"), database.session() as session:
         results.get(session, second).state = ResultState.ACTIVE
 
 
