@@ -17,6 +17,12 @@ class ConflictError(DynidError):
     code = "conflict"
 
 
+class ForbiddenError(DynidError):
+    """Whoever asks is known, but may not do this (403)."""
+
+    code = "forbidden"
+
+
 class StorageError(DynidError):
     """The database or the data directory cannot be used: foreign, newer, full, locked, unwritable (503)."""
 

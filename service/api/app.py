@@ -6,15 +6,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import APIRouter, FastAPI, Security
+from fastapi import APIRouter, Depends, FastAPI, Security
 
+from service.api.auditing import Auditing
 from service.api.auth import Authentication, bearer
 from service.api.context import API_PREFIX, open_service
 from service.api.docs import install_docs
 from service.api.openapi import install_openapi, problems
+from service.api.permissions import authorise, check_all_listed
 from service.api.problems import install_problem_handlers
 from service.api.requests import BodyLimit, RequestContext
-from service.api.routes import feedforward, health, jobs, recordings, results, robots, trajectories
+from service.api.routes import access, feedforward, health, jobs, recordings, results, robots, trajectories
 from service.settings import Settings
 
 DESCRIPTION = """
@@ -33,6 +35,7 @@ TAGS = [
     {"name": "trajectories", "description": "Motions by their definitions."},
     {"name": "results", "description": "Identifications, and which is in force."},
     {"name": "feedforward tables", "description": "Torque per controller cycle, for whoever drives the robot."},
+    {"name": "access", "description": "Keys with their roles, and the audit of every write."},
     {"name": "health", "description": "For supervisors and dashboards."},
 ]
 
@@ -67,16 +70,22 @@ def create_app(settings: Settings) -> FastAPI:
     install_docs(app)
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
-    app.add_middleware(Authentication, key=lambda: app.state.context.api_key, metrics_public=settings.metrics_public)
+    app.add_middleware(Auditing, database=lambda: app.state.context.database)
+    app.add_middleware(Authentication, keys=lambda: app.state.context.keys, metrics_public=settings.metrics_public)
     app.add_middleware(RequestContext, count=count)
     return app
 
 
 def _add_routes(app: FastAPI, settings: Settings) -> None:
     locked = [Security(bearer)] if settings.authentication else []
-    api = APIRouter(prefix=API_PREFIX, dependencies=locked, responses=problems(400, 401, 413, 415, 422))
-    for module in (robots, jobs, recordings, trajectories, results, feedforward):
+    api = APIRouter(
+        prefix=API_PREFIX,
+        dependencies=[*locked, Depends(authorise)],
+        responses=problems(400, 401, 403, 413, 415, 422, 429),
+    )
+    for module in (robots, jobs, recordings, trajectories, results, feedforward, access):
         api.include_router(module.router)
     app.include_router(api)
+    check_all_listed(app)
     app.include_router(health.open_router)
     app.include_router(health.router, dependencies=[] if settings.metrics_public else locked)

@@ -1,15 +1,18 @@
-"""Authentication: one API key, sent as a bearer token, asked for on every path that is not named as open.
+"""Authentication: an API key, sent as a bearer token, asked for on every path that is not named as open.
 
-The key comes from the settings or is generated once into ``data_dir/api-key`` (mode 0600), where whoever
-may read the service's data may read it.
+The administrator's key comes from the settings or is generated once into ``data_dir/api-key`` (mode 0600), where
+whoever may read the service's data may read it. Other keys, with roles and for some robots only, are kept in the
+database as digests.
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import hmac
+import math
 import os
 import secrets
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,55 +20,134 @@ from fastapi.security import HTTPBearer
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.access import EVERYBODY, Principal, Role, key_digest, seeing
 from service.api.docs import DOCS_PATH, ICON_PATH, SCRIPT_PATH, STYLE_PATH
 from service.api.problems import problem_response
+from service.api.rate_limit import RateLimit
+from service.errors import StorageError
 from service.settings import SHORTEST_KEY, ConfigurationError, Settings
+from service.storage import Database, api_keys
 
 KEY_FILE = "api-key"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", DOCS_PATH, SCRIPT_PATH, STYLE_PATH, ICON_PATH})
 METRICS_PATH = "/metrics"
+PRINCIPAL = "principal"
+"""Where a request's state says who asks."""
+ADMINISTRATOR = Principal("administrator", Role.ADMIN)
+"""Who has the service's own key."""
+_LOOK_UP_SECONDS = 1.0
+_WRONG_KEYS_PER_SECOND, _WRONG_KEYS_AT_ONCE = 1.0, 20
+"""From one address, before it has to wait; a right key is let in all the same."""
 
 bearer = HTTPBearer(
-    auto_error=False, scheme_name="apiKey", description="The service's API key, see `data_dir/api-key`."
+    auto_error=False,
+    scheme_name="apiKey",
+    description="An API key: the one in `data_dir/api-key`, or one made with `dynid keys add`.",
 )
 """Declares the scheme in OpenAPI; the check itself is `Authentication`, which no route can forget."""
 
 
-class Authentication:
-    """ASGI middleware: refuses a request without the key before anything else looks at it.
+class Keys:
+    """Whom each key stands for: the service's own, and those in the database, looked up anew every second.
 
-    ``key`` is called for each request: the key is known only once the service has started. None lets
-    everybody in.
+    So a key that another program makes or revokes is of use, or of no use, within a second.
     """
 
-    def __init__(self, app: ASGIApp, *, key: Callable[[], str | None], metrics_public: bool) -> None:
+    def __init__(self, own: str | None, database: Database) -> None:
+        self._own = None if own is None else key_digest(own)
+        self._database = database
+        self._known: dict[str, Principal] = {}
+        self._looked_up = -math.inf
+        self._lock = asyncio.Lock()
+
+    async def principal(self, key: bytes) -> Principal | None:
+        """Return whom a key stands for; None for a wrong one, or for none while keys are asked for."""
+        if self._own is None:
+            return EVERYBODY
+        digest = key_digest(key)
+        # Of digests nothing about a key can be learned, however long the comparison takes.
+        if hmac.compare_digest(digest, self._own):
+            return ADMINISTRATOR
+        async with self._lock:
+            if time.monotonic() - self._looked_up > _LOOK_UP_SECONDS:
+                self._known = await asyncio.to_thread(self._look_up)
+                self._looked_up = time.monotonic()
+        found = [who for known, who in self._known.items() if hmac.compare_digest(digest, known)]
+        return found[0] if found else None
+
+    def changed(self) -> None:
+        """Look keys up before the next request: one was made or revoked here."""
+        self._looked_up = -math.inf
+
+    def _look_up(self) -> dict[str, Principal]:
+        with self._database.reading() as session:
+            return api_keys.principals(session)
+
+
+class Authentication:
+    """ASGI middleware: refuses a request without a key before anything else looks at it.
+
+    What follows finds the principal in the scope's state, and sees only the robots that the principal may. ``keys`` is
+    called for each request: they are known only once the service has started.
+    """
+
+    def __init__(self, app: ASGIApp, *, keys: Callable[[], Keys], metrics_public: bool) -> None:
         self._app = app
-        self._key = key
+        self._keys = keys
         self._open = OPEN_PATHS | {METRICS_PATH} if metrics_public else OPEN_PATHS
+        self._refused = RateLimit(per_second=_WRONG_KEYS_PER_SECOND, burst=_WRONG_KEYS_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._open or self._allows(scope):
+        if scope["type"] != "http" or scope["path"] in self._open:
             await self._app(scope, receive, send)
             return
-        response = problem_response(
-            Request(scope),
-            status=401,
-            code="unauthenticated",
-            detail="send the API key in the header 'Authorization: Bearer KEY'; "
-            "the service keeps it in the file api-key in its data folder, or in its settings",
-            headers={"WWW-Authenticate": 'Bearer realm="dynid"'},
-        )
+        try:
+            principal = await self._keys().principal(_bearer(scope))
+        except StorageError as error:
+            await problem_response(Request(scope), status=503, code=error.code, detail=error.detail)(
+                scope, receive, send
+            )
+            return
+        if principal is None:
+            await self._refuse(scope, receive, send)
+            return
+        scope.setdefault("state", {})[PRINCIPAL] = principal
+        with seeing(principal):
+            await self._app(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = (scope.get("client") or ("",))[0]
+        if _bearer(scope) and not self._refused.allows(client):
+            response = problem_response(
+                Request(scope),
+                status=429,
+                code="too-many-wrong-keys",
+                detail="too many requests with a wrong key came from this address; try again in some seconds",
+                headers={"Retry-After": "5"},
+            )
+        else:
+            response = problem_response(
+                Request(scope),
+                status=401,
+                code="unauthenticated",
+                detail="send an API key in the header 'Authorization: Bearer KEY'; the administrator's is in the file "
+                "api-key in the service's data folder, or in its settings, others are made with 'dynid keys add'",
+                headers={"WWW-Authenticate": 'Bearer realm="dynid"'},
+            )
         await response(scope, receive, send)
 
-    def _allows(self, scope: Scope) -> bool:
-        key = self._key()
-        if key is None:
-            return True
-        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, given = header.partition(b" ")
-        # Digests have one length, so that the comparison tells nothing about the length of the key either.
-        same = hmac.compare_digest(_digest(given.strip()), _digest(key.encode()))
-        return same and scheme.lower() == b"bearer"
+
+def principal_of(request: Request) -> Principal:
+    """Return who asks."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+def _bearer(scope: Scope) -> bytes:
+    """Return the key that a request was sent with; empty for none."""
+    header: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, given = header.partition(b" ")
+    return given.strip() if scheme.lower() == b"bearer" else b""
 
 
 def api_key(settings: Settings) -> str | None:
@@ -113,7 +195,3 @@ def _create_key(path: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     scratch.replace(path)
-
-
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()

@@ -13,7 +13,8 @@ from fastapi import Depends, Request
 
 from core.errors import DynidError
 from core.models import resolve
-from service.api.auth import api_key
+from service.access import in_sight
+from service.api.auth import Keys, api_key
 from service.api.folders import own_folders
 from service.api.metrics import Metrics
 from service.api.models import Check, Readiness
@@ -41,7 +42,7 @@ class ServiceContext:
     """The running service. ``closing`` is set when it begins to end: streams then end by themselves."""
 
     settings: Settings
-    api_key: str | None
+    keys: Keys
     database: Database
     devices: dict[str, DeviceSupervisor]
     engine: JobEngine
@@ -81,8 +82,9 @@ class ServiceContext:
         await asyncio.gather(*(_stop_if_moving(guard) for guard in self.engine.guards.values()))
 
     def _require_robot(self, name: str) -> None:
-        if name not in self.settings.robots:
-            known = ", ".join(sorted(self.settings.robots)) or "none is configured"
+        seen = [robot for robot in sorted(self.settings.robots) if in_sight(robot)]
+        if name not in seen:
+            known = ", ".join(seen) or "none is configured"
             raise NotFoundError(f"no robot {name!r}; known: {known}", code="robot-not-found", robot=name)
 
 
@@ -115,7 +117,7 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         await engine.start()
         await asyncio.gather(*(device.start() for device in devices.values()))
         asked = WorkerProbe(executor), ResultExports(executor)
-        context = ServiceContext(settings, key, database, devices, engine, Metrics(database), *asked)
+        context = ServiceContext(settings, Keys(key, database), database, devices, engine, Metrics(database), *asked)
         stack.push_async_callback(context.begin_close)
         yield context
 

@@ -7,9 +7,11 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from service.access import Role
 from service.devices import DeviceStatus
 from service.jobs.models import JobKind, JobProblem
 from service.motion.permit import PermitState
+from service.settings import RobotName
 from service.storage.states import JobState, RecordingState, ResultState
 
 T = TypeVar("T")
@@ -302,3 +304,59 @@ class Readiness(BaseModel):
 
     ready: bool
     checks: list[Check]
+
+
+class KeyBody(Body):
+    """A key to be made."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", description="Whom it is for.")]
+    role: Role
+    robots: Annotated[list[RobotName] | None, Field(max_length=256, description="For these only; absent: all.")] = None
+
+
+class KeyView(View):
+    """A key without the key."""
+
+    name: str
+    role: Role
+    robots: list[str] | None
+    created_at: datetime
+    created_by: str
+    revoked_at: datetime | None
+
+
+class KeyGrant(KeyView):
+    """A new key, told for the only time."""
+
+    key: str
+
+
+class AuditView(BaseModel):
+    """A row of the audit; ``chain`` is the hash of the row before and of this one."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    at: datetime
+    principal: str
+    action: str
+    robot: str | None
+    request_id: str
+    details: dict[str, Any]
+    chain: str
+
+
+class AuditPage(BaseModel):
+    """Rows, newest first; ``next`` is the ``before`` of the page that follows."""
+
+    items: list[AuditView]
+    next: int | None
+
+
+class AuditCheck(BaseModel):
+    """Whether the chain holds, and its newest link."""
+
+    intact: bool
+    first_broken: int | None
+    newest: int
+    chain: str

@@ -12,7 +12,8 @@ from service.api.problems import MEDIA_TYPE, Problem
 DESCRIPTIONS = {
     400: "The request cannot be read.",
     401: "The API key is missing or wrong.",
-    404: "It does not exist.",
+    403: "The key's role does not allow it; `context` names the one that does.",
+    404: "It does not exist, or belongs to a robot that the key is not for.",
     405: "The path does not take this method.",
     406: "None of the media types that were asked for can be had.",
     409: "Not in the present state; the code says why and the detail what to do.",

@@ -32,7 +32,7 @@ from drivers.contract import (
     MotionRefused,
     ProtectiveStop,
 )
-from service.errors import ConflictError, NotFoundError, StorageError, StorageRefusedError
+from service.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, StorageRefusedError
 from service.storage.documents import plain_json
 
 MEDIA_TYPE = "application/problem+json"
@@ -65,6 +65,7 @@ STATUS_OF_CLASS: Mapping[type[DynidError], int] = {
     ControllerNotReady: 409,
     ProtectiveStop: 409,
     MotionRefused: 409,
+    ForbiddenError: 403,
     StorageError: 503,
     StorageRefusedError: 500,
 }

@@ -9,11 +9,13 @@ One module per table; its functions take the session first, so that several chan
 Everything here blocks: call it from asyncio through `asyncio.to_thread`.
 """
 
-from service.storage import counters, events, feedforward, jobs, recordings, results, trajectories
+from service.storage import api_keys, audit, counters, events, feedforward, jobs, recordings, results, trajectories
 from service.storage.database import Database
 from service.storage.identifiers import new_id
 from service.storage.states import JobState, RecordingState, ResultState
 from service.storage.tables import (
+    ApiKeyRow,
+    AuditRow,
     EventRow,
     FeedforwardTableRow,
     JobRow,
@@ -24,6 +26,8 @@ from service.storage.tables import (
 )
 
 __all__ = [
+    "ApiKeyRow",
+    "AuditRow",
     "Database",
     "EventRow",
     "FeedforwardTableRow",
@@ -34,6 +38,8 @@ __all__ = [
     "ResultRow",
     "ResultState",
     "TrajectoryRow",
+    "api_keys",
+    "audit",
     "counters",
     "events",
     "feedforward",

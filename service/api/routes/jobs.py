@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Query, Response, status
+from fastapi import APIRouter, Body, Header, Query, Request, Response, status
 from fastapi.responses import StreamingResponse
 
+from service.access import Role
+from service.api.auditing import note
+from service.api.auth import principal_of
 from service.api.context import Context
 from service.api.models import JobView, Page
 from service.api.openapi import problems
 from service.api.paging import Paging, page_of
+from service.api.permissions import OPERATORS_JOBS
 from service.api.routes.robots import LeaseToken
 from service.api.sse import Event, EventStream
 from service.jobs.context import in_view
@@ -30,6 +34,7 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 )
 async def submit_job(
     context: Context,
+    http: Request,
     response: Response,
     request: Annotated[JobRequest, Body()],
     lease_token: LeaseToken = None,
@@ -45,7 +50,14 @@ async def submit_job(
 
     Motion needs the permit armed and the lease's token. 409 says what is in the way, 429 that too much waits.
     """
+    if request.kind not in OPERATORS_JOBS:
+        principal_of(http).require(Role.ENGINEER, f"a job of the kind {request.kind}")
+    robot = getattr(request, "robot", None)
+    if robot is not None:
+        context.robot(robot)
+    note(http, kind=str(request.kind), robot=robot)
     job = await context.engine.submit(request.kind, request, idempotency_key=idempotency_key, lease_token=lease_token)
+    note(http, job=job.id)
     response.headers["Location"] = context.path(f"/jobs/{job.id}")
     return JobView.model_validate(job)
 

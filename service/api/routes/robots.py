@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, status
 from fastapi.responses import StreamingResponse
 
+from service.access import in_sight
 from service.api.context import Context, ServiceContext
 from service.api.live import LARGEST_RATE, Signal, latest_sample, live_events
 from service.api.models import (
@@ -39,7 +40,7 @@ LeaseToken = Annotated[str | None, Header(alias="Lease-Token", description="The 
 @router.get("", summary="List robots")
 def list_robots(context: Context) -> list[RobotView]:
     """All robots of the settings, reachable or not."""
-    return [_robot(context, name) for name in context.settings.robots]
+    return [_robot(context, name) for name in context.settings.robots if in_sight(name)]
 
 
 @router.get("/{robot}", summary="Get a robot")

@@ -13,11 +13,12 @@ import httpx
 import pytest
 
 from service.api.app import create_app
-from service.api.auth import KEY_FILE, Authentication, api_key
+from service.api.auth import KEY_FILE, Authentication, Keys, api_key
 from service.api.folders import own_folders
 from service.api.server import BindError, serve
 from service.errors import StorageError
 from service.settings import ConfigurationError, Settings
+from service.storage import Database
 
 API = "/api/v1"
 
@@ -133,13 +134,17 @@ def test_key_file_that_is_not_safe_is_refused(tmp_path: Path, content: str, bits
         (None, False, f"{API}/robots", 200),
     ],
 )
-def test_what_the_settings_open(key: str | None, public: bool, path: str, expected: int) -> None:
+def test_what_the_settings_open(tmp_path: Path, key: str | None, public: bool, path: str, expected: int) -> None:
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
+    database = Database(f"sqlite:///{tmp_path / 'dynid.sqlite3'}")
+    database.create()
+    keys = Keys(key, database)
+
     async def ask() -> int:
-        transport = httpx.ASGITransport(Authentication(answer, key=lambda: key, metrics_public=public))
+        transport = httpx.ASGITransport(Authentication(answer, keys=lambda: keys, metrics_public=public))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return (await client.get(path)).status_code
 

@@ -319,6 +319,10 @@ def test_every_route_that_is_promised_exists(openapi: dict[str, Any]) -> None:
         "/results/{result_id}/export": "GET",
         "/results/{result_id}/promote": "POST",
         "/robots/{robot}/results/rollback": "POST",
+        "/keys": "GET POST",
+        "/keys/{key_id}": "DELETE",
+        "/audit": "GET",
+        "/audit/check": "GET",
         "/feedforward-tables": "GET",
         "/feedforward-tables/{table_id}": "GET",
     }
