@@ -151,7 +151,11 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535, description="0 takes any free port.")] = 8080
-    allow_public_bind: Annotated[bool, Field(description="Required for a host that is not loopback.")] = False
+    tls_certificate: Annotated[Path | None, Field(description="PEM file with the certificate chain.")] = None
+    tls_key: Annotated[Path | None, Field(description="PEM file with its private key.")] = None
+    behind_proxy: Annotated[
+        bool, Field(description="A proxy in front ends TLS; a host that is not loopback needs this, or a certificate.")
+    ] = False
 
     authentication: bool = True
     api_key: Annotated[SecretStr | None, Field(description="Generated into data_dir/api-key when absent.")] = None
@@ -165,6 +169,12 @@ class Settings(BaseSettings):
         Path | None, Field(description="Rings and sockets, in memory; by default derived from data_dir.")
     ] = None
     database_url: Annotated[str | None, Field(description="SQLAlchemy URL; SQLite in data_dir when absent.")] = None
+    disk_floor_bytes: Annotated[
+        int, Field(ge=0, description="Nothing is recorded while less than this is free in data_dir.")
+    ] = 1 << 30
+    keep_recordings_days: Annotated[
+        Positive | None, Field(description="Recordings of no result are deleted after so many days; absent: never.")
+    ] = None
 
     workers: Annotated[int, Field(ge=1, le=256, description="Processes that compute.")] = 2
     queue_limit: Annotated[int, Field(ge=1, description="Computations that may wait.")] = 16
@@ -201,13 +211,22 @@ class Settings(BaseSettings):
         return named
 
     @model_validator(mode="after")
+    def _certificate_is_whole(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key belong together; give both or neither")
+        for file in (self.tls_certificate, self.tls_key):
+            if file is not None and not file.is_file():
+                raise ValueError(f"there is no file {file}")
+        return self
+
+    @model_validator(mode="after")
     def _bind_is_safe(self) -> Self:
         if _is_loopback(self.host):
             return self
-        if not self.allow_public_bind:
+        if not (self.tls_certificate or self.behind_proxy):
             raise ValueError(
-                f"host {self.host} can be reached from other machines, and this service moves robots; "
-                "write allow_public_bind = true if that is meant, and put TLS in front of it"
+                f"host {self.host} can be reached from other machines, and this service moves robots; give "
+                "tls_certificate and tls_key, or write behind_proxy = true where a proxy in front ends TLS"
             )
         if not self.authentication:
             raise ValueError(f"host {self.host} can be reached from other machines; authentication cannot be off")
@@ -276,7 +295,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 def _resolve_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     resolved = dict(values)
-    for key in ("data_dir", "runtime_dir"):
+    for key in ("data_dir", "runtime_dir", "tls_certificate", "tls_key"):
         if isinstance(resolved.get(key), str):
             resolved[key] = str(folder / Path(resolved[key]).expanduser())
     robots = resolved.get("robots")

@@ -12,6 +12,9 @@ import pytest
 # before numpy is imported: on small matrices, on a busy machine, threads of BLAS wait for each other tenfold
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# tests record little, also where little room is left
+os.environ.setdefault("DYNID_DISK_FLOOR_BYTES", "0")
+
 from drivers.virtual.process import VirtualComanR5, VirtualUpru6, VirtualUR10e
 
 _HOSTS = itertools.count(1)

@@ -29,6 +29,7 @@ from service.motion import MotionGuard, PermitState
 from service.recording import salvage
 from service.settings import ConfigurationError, RobotSettings, Settings
 from service.storage import Database
+from service.upkeep.retention import keep_removing
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +120,10 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         asked = WorkerProbe(executor), ResultExports(executor)
         context = ServiceContext(settings, Keys(key, database), database, devices, engine, Metrics(database), *asked)
         stack.push_async_callback(context.begin_close)
+        if settings.keep_recordings_days is not None:
+            keeping = keep_removing(settings.data_dir, database, settings.keep_recordings_days)
+            removing = asyncio.create_task(keeping, name="retention")
+            stack.callback(removing.cancel)
         yield context
 
 

@@ -64,11 +64,14 @@ async def _run(settings: Settings, listener: socket.socket) -> None:
             access_log=settings.log_level == "debug",
             timeout_graceful_shutdown=DRAIN_SECONDS,
             server_header=False,
+            proxy_headers=settings.behind_proxy,
+            ssl_certfile=settings.tls_certificate,
+            ssl_keyfile=settings.tls_key,
         )
     )
     with _signals(server.stop):
         async with app.router.lifespan_context(app):
-            server.on_started = lambda: _announce(listener)
+            server.on_started = lambda: _announce(listener, settings)
             server.before_shutdown = app.state.context.begin_close
             if not server.should_exit:
                 await server.serve(sockets=[listener])
@@ -141,8 +144,9 @@ def _bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _announce(listener: socket.socket) -> None:
+def _announce(listener: socket.socket, settings: Settings) -> None:
     host, port = listener.getsockname()[:2]
-    url = f"http://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"http://{host}:{port}"
+    scheme = "http" if settings.tls_certificate is None else "https"
+    url = f"{scheme}://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"{scheme}://{host}:{port}"
     sys.stdout.write(json.dumps({"event": "ready", "url": url, "pid": os.getpid()}) + "\n")
     sys.stdout.flush()

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from core.errors import DynidError
-from service.cli import demo, drive_gains, excite, export, identify, payload, serve
+from service.cli import demo, drive_gains, excite, export, identify, keys, payload, serve, upkeep
 from service.cli.options import ListOptionsCommand
 
 app = typer.Typer(
@@ -48,6 +48,10 @@ app.command("payload", cls=ListOptionsCommand)(payload.payload)
 app.command("drive-gains", cls=ListOptionsCommand)(drive_gains.drive_gains)
 app.command("export")(export.export)
 app.command("convert")(export.convert)
+app.command("doctor")(upkeep.doctor)
+app.command("backup")(upkeep.backup)
+app.command("restore")(upkeep.restore)
+app.add_typer(keys.app, name="keys")
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from core.errors import DynidError, RecordingError
 from service.jobs.context import JobContext, Robot
 from service.recording import RecorderHandle, RecordingHeader
 from service.storage import RecordingRow, RecordingState, recordings
+from service.upkeep.disk import require_room
 
 
 class JobRecording:
@@ -33,6 +34,8 @@ class JobRecording:
         self._started: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        settings = self._context.settings
+        await asyncio.to_thread(require_room, settings.data_dir, settings.disk_floor_bytes)
         try:
             await self._recorder.launch()
         except BaseException:

@@ -132,6 +132,21 @@ def fail(session: Session, identifier: str, reason: str) -> RecordingRow:
     return row
 
 
+def remove(session: Session, identifier: str, reason: str) -> RecordingRow:
+    """Enter that the file is deleted, which comes after it."""
+    row = get(session, identifier)
+    check_transition("recording", RECORDING_TRANSITIONS, identifier, row.state, RecordingState.REMOVED)
+    row.state, row.reason = RecordingState.REMOVED, reason
+    events.record(
+        session,
+        "recording.removed",
+        f"recording {identifier} is removed: {reason}",
+        subject=identifier,
+        robot=row.robot,
+    )
+    return row
+
+
 def file_of(data_dir: Path, row: RecordingRow) -> Path:
     """Where the recording's file is (or, while it is written, will be)."""
     return data_dir / row.path

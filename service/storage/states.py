@@ -9,12 +9,16 @@ from service.errors import ConflictError
 
 
 class RecordingState(StrEnum):
-    """``failed`` may still become ``salvaged``: a full disk today, room for the footer tomorrow."""
+    """``failed`` may still become ``salvaged``: a full disk today, room for the footer tomorrow.
+
+    ``removed``: the file was deleted for its age; what was known of it stays.
+    """
 
     RECORDING = "recording"
     COMPLETE = "complete"
     SALVAGED = "salvaged"
     FAILED = "failed"
+    REMOVED = "removed"
 
 
 class JobState(StrEnum):
@@ -43,8 +47,9 @@ Transitions = Mapping[str, frozenset[str]]
 
 RECORDING_TRANSITIONS: Transitions = {
     RecordingState.RECORDING: frozenset({RecordingState.COMPLETE, RecordingState.SALVAGED, RecordingState.FAILED}),
-    RecordingState.COMPLETE: frozenset(),
-    RecordingState.SALVAGED: frozenset(),
+    RecordingState.COMPLETE: frozenset({RecordingState.REMOVED}),
+    RecordingState.SALVAGED: frozenset({RecordingState.REMOVED}),
+    RecordingState.REMOVED: frozenset(),
     RecordingState.FAILED: frozenset({RecordingState.SALVAGED}),
 }
 

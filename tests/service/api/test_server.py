@@ -43,7 +43,7 @@ def test_taken_port_is_named_and_nothing_is_touched(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
 def test_address_that_is_not_this_machines(tmp_path: Path, host: str) -> None:
     with pytest.raises(BindError, match=host) as caught:
-        serve(Settings(host=host, allow_public_bind=True, port=0, data_dir=tmp_path))
+        serve(Settings(host=host, behind_proxy=True, port=0, data_dir=tmp_path))
     assert caught.value.code == "bind-failed"
 
 

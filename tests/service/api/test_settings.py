@@ -125,9 +125,17 @@ def test_file_that_is_missing_or_not_toml(tmp_path: Path) -> None:
 
 
 def test_public_bind_has_to_be_meant() -> None:
-    assert "allow_public_bind = true" in refusal(None, host="0.0.0.0")
-    assert load_settings(host="0.0.0.0", allow_public_bind=True).host == "0.0.0.0"
-    assert "authentication cannot be off" in refusal(None, host="0.0.0.0", allow_public_bind=True, authentication=False)
+    assert "behind_proxy = true" in refusal(None, host="0.0.0.0")
+    assert load_settings(host="0.0.0.0", behind_proxy=True).host == "0.0.0.0"
+    assert "authentication cannot be off" in refusal(None, host="0.0.0.0", behind_proxy=True, authentication=False)
+
+
+def test_a_certificate_comes_with_its_key(tmp_path: Path) -> None:
+    certificate = tmp_path / "chain.pem"
+    certificate.write_text("")
+    assert "belong together" in refusal(None, tls_certificate=certificate)
+    assert "there is no file" in refusal(None, tls_certificate=certificate, tls_key=tmp_path / "absent.pem")
+    assert load_settings(host="0.0.0.0", tls_certificate=certificate, tls_key=certificate).tls_key == certificate
 
 
 def test_key_never_shows(tmp_path: Path) -> None:
