@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from core.errors import MotionLimitError
+from core.errors import InputError, MotionLimitError
 from core.excitation import FourierQuintic, catalogue
+from core.models import SixUPRU, resolve
 from core.streaming.ring import RingWriter
 from core.streaming.samples import sample_dtype
 from service.motion.preflight import PreparedMotion, prepare_motion
@@ -25,7 +28,14 @@ class Channel:
         assert message
 
 
-def prepare(folder: Path, motion: Any, pose: np.ndarray, workspace: dict[str, Any]) -> PreparedMotion:
+def prepare(
+    folder: Path,
+    motion: Any,
+    pose: np.ndarray,
+    workspace: dict[str, Any],
+    model: str = "ur10e",
+    approach: tuple[float, float] = (0.5, 1.0),
+) -> PreparedMotion:
     sample = np.zeros(1, sample_dtype(6))
     sample["q"][0] = pose
     with RingWriter.create(folder / "ring", 6, 16) as ring:
@@ -33,9 +43,9 @@ def prepare(folder: Path, motion: Any, pose: np.ndarray, workspace: dict[str, An
         return prepare_motion(
             Channel(),  # type: ignore[arg-type]
             definition=motion.definition(),
-            model="ur10e",
+            model=model,
             period=0.002,
-            approach=(0.5, 1.0),
+            approach=approach,
             workspace=NOWHERE | workspace,
             ring=folder / "ring",
             n_joints=6,
@@ -73,3 +83,81 @@ def test_an_approach_that_leaves_the_box_on_its_way_is_refused(tmp_path: Path) -
 
 def test_without_a_workspace_none_is_checked(tmp_path: Path) -> None:
     assert prepare(tmp_path, stay(STRETCHED), -STRETCHED, {}).n_joints == 6
+
+
+# --- a platform -------------------------------------------------------------------------------------
+
+SLOWLY = (0.1, 0.5)  # m/s, m/s² of the leading leg
+
+
+@pytest.fixture(scope="module")
+def platform() -> SixUPRU:
+    model = resolve("upru6")
+    assert isinstance(model, SixUPRU)
+    return model
+
+
+def sway(platform: SixUPRU) -> FourierQuintic:
+    """A platform that sways once along x, from home and back, by 3 cm."""
+    coefficients = np.zeros((6, 1))
+    coefficients[0] = 1.0
+    return FourierQuintic(2.0, coefficients, np.zeros((6, 1)), platform.home, platform.home)
+
+
+def test_what_a_plc_gets_of_a_platform_are_its_legs(tmp_path: Path, platform: SixUPRU) -> None:
+    standing = platform.leg_lengths(platform.home + [0.0, 0.0, -0.03, 0.0, 0.05, 0.0])[0]
+    prepared = prepare(tmp_path, sway(platform), standing, {}, "upru6", SLOWLY)
+    with np.load(prepared.trajectory) as file:
+        np.testing.assert_allclose(file["q"][0], platform.leg_lengths(platform.home)[0], atol=1e-12)
+        np.testing.assert_allclose(np.gradient(file["q"], 0.002, axis=0)[1:-1], file["qd"][1:-1], atol=1e-4)
+    assert prepared.model_digest == platform.digest()
+    assert {"position", "speed", "acceleration", "joint angle", "conditioning"} < set(prepared.limit_use)
+    assert 0.0 < max(prepared.limit_use["conditioning"]) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "kind"),
+    [
+        ({"velocity": 0.01}, "speed"),
+        ({"acceleration": 0.02}, "acceleration"),
+        ({"joint_angle": 0.001}, "joint angle"),
+        ({"condition": 1.5}, "conditioning"),
+    ],
+)
+def test_a_platform_beyond_its_limits_is_refused(
+    tmp_path: Path, platform: SixUPRU, limits: dict[str, float], kind: str
+) -> None:
+    file = write_model(tmp_path, **limits)
+    with pytest.raises(MotionLimitError, match="Nothing was moved") as refused:
+        prepare(tmp_path, sway(platform), platform.leg_lengths(platform.home)[0], {}, file, SLOWLY)
+    assert refused.value.context["kind"] == kind
+    assert not (tmp_path / "trajectory.npz").exists()
+
+
+def test_an_approach_of_a_platform_is_looked_at_too(tmp_path: Path, platform: SixUPRU) -> None:
+    home = platform.leg_lengths(platform.home)[0]
+    with pytest.raises(MotionLimitError, match="exceeds the 0.5 m/s of joint 1"):
+        prepare(tmp_path, sway(platform), home, {}, "upru6", (0.6, 1.0))
+    with pytest.raises(MotionLimitError, match=r"\(leg1\) stands at 1.3 m, beyond its position limit") as refused:
+        prepare(tmp_path, sway(platform), np.full(6, 1.3), {}, "upru6", SLOWLY)
+    assert refused.value.context["kind"] == "approach start"
+    turned = platform.leg_lengths(platform.home + [0.0, 0.0, 0.0, 0.0, 0.12, 0.0])[0]
+    narrow = write_model(tmp_path, joint_angle=0.1)
+    with pytest.raises(MotionLimitError, match="the approach leaves the limit of joint angle 0 % along") as refused:
+        prepare(tmp_path, sway(platform), turned, {}, narrow, SLOWLY)
+    assert refused.value.context["kind"] == "approach joint angle"
+
+
+def test_a_platform_has_no_workspace(tmp_path: Path, platform: SixUPRU) -> None:
+    with pytest.raises(InputError, match="for an arm only"):
+        prepare(tmp_path, sway(platform), platform.leg_lengths(platform.home)[0], {"floor": 0.0}, "upru6", SLOWLY)
+
+
+def write_model(folder: Path, **limits: float) -> str:
+    """Write the catalogue's platform with other limits, and return where."""
+    text = resources.files("core.models").joinpath("catalogue/upru6.toml").read_text("utf-8")
+    for key, value in limits.items():
+        text = re.sub(rf"^{key} = .*$", f"{key} = {value}", text, flags=re.MULTILINE)
+    file = folder / "platform.toml"
+    file.write_text(text, "utf-8")
+    return str(file)
