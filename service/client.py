@@ -37,6 +37,10 @@ class JobFailedError(ServiceError):
     code = "job-failed"
 
 
+KEPT_SECONDS = 2.0
+"""How long an idle connection may be used again. The server closes it after 5 s: at the same moment is too late."""
+
+
 class Client:
     """Talk to one service.
 
@@ -52,6 +56,7 @@ class Client:
             base_url=base_url,
             headers={"Authorization": f"Bearer {api_key}"},
             timeout=timeout,
+            limits=httpx.Limits(keepalive_expiry=KEPT_SECONDS),
             trust_env=False,
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.models import SerialChain
+    from core.models import SerialChain, SixUPRU
     from core.pipelines.identification import Identification
 
 __all__ = ["BODIES", "FORMATS", "Export", "export"]
@@ -42,7 +42,29 @@ def _c(identification: Identification) -> Export:
     return Export(c_header(identification))
 
 
+def _platform(identification: Identification, robot: SixUPRU) -> Export:
+    from core.export.platform_toml import platform_toml  # noqa: PLC0415
+
+    if identification.unit != "N":
+        raise InputError(
+            f"the result is in {identification.unit}, not in N, so its parameters are no masses and inertias; identify "
+            "from the forces of the sensors",
+            code="unit-not-torque",
+        )
+    standard = identification.base.standard(identification.parameters_[: identification.base.count], robot.parameters)
+    notes = (
+        f"identified by dynid, model digest {robot.digest()}",
+        "forces without friction are exactly as identified; parameters are the nearest to the model's that give them, "
+        "and no bodies need have these",
+    )
+    return Export(platform_toml(robot.with_parameters(standard), notes), notes)
+
+
 def _bodies(identification: Identification, format: str, allowed: float | None) -> Export:
+    from core.models import SixUPRU  # noqa: PLC0415 - only what is asked for is loaded
+
+    if format == "toml" and isinstance(identification.model, SixUPRU):
+        return _platform(identification, identification.model)
     from core.export.deviation import torque_deviation  # noqa: PLC0415
     from core.export.model_toml import model_toml  # noqa: PLC0415
     from core.export.standard_parameters import standard_parameters  # noqa: PLC0415
@@ -74,7 +96,8 @@ def export(identification: Identification, format: str, *, allow_deviation: floa
     ----------
     format : ``json`` the whole result, which ``Identification.from_document`` reads; ``csv`` its parameters; ``urdf``
         and ``toml`` the robot with physically consistent inertials, for simulators and as a model file; ``c`` a header
-        with the torque function, friction included.
+        with the torque function, friction included. A 6-UPRU robot has a model file with exactly the identified
+        parameters, and no URDF, which knows no closed loops.
     allow_deviation : N·m (N) RMS that the torque of each joint may differ by from what was identified, where bodies
         cannot have the identified parameters; by default the joint's residual, or 0.1 % of its torque. An estimate by
         ``consistent`` never differs.

@@ -22,6 +22,10 @@ A model file (TOML) with ``kind = "six-upru"``, lengths in m, angles in rad, kg,
     com = [0.021, -0.034, 0.083]
     inertia = { xx = 4.6, yy = 5.3, zz = 8.1, xy = 0.21, xz = -0.33, yz = 0.17 }
 
+    [parameters]                             # instead of links and platform: all 29 as they were identified,
+    Ia1 = 0.0011                             # by their names; no body need have them
+    "m1*lc1" = 0.0495                        # and so on, see core.models.upru_parameters
+
     [[legs]]                                 # six of them
     name = "leg1"
     base_joint = [0.4875, -0.4950, 0.0020]   # {B}
@@ -42,13 +46,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.errors import ModelError
 from core.models.chain import STANDARD_GRAVITY
 from core.models.limits import JointLimits
 from core.models.six_upru import SixUPRU
 from core.models.tables import Table, all_or_none
-from core.models.upru_parameters import leg_parameters, platform_parameters
+from core.models.upru_parameters import PARAMETER_NAMES, leg_parameters, platform_parameters
+
+Array = NDArray[np.float64]
 
 
 def read_six_upru(file: Table) -> SixUPRU:
@@ -63,15 +70,7 @@ def read_six_upru(file: Table) -> SixUPRU:
     legs = file.tables("legs")
     if len(legs) != 6:
         raise file.error(f"a 6-UPRU robot has 6 legs, not {len(legs)}", "legs")
-    links, platform = _needed(file, "links"), _needed(file, "platform")
     limits = file.table("limits") or Table({}, file.source, "limits")
-    inertia = platform.tensor("inertia")
-    if inertia is None:
-        raise platform.error("the table { xx, yy, zz, xy, xz, yz } is missing", "inertia")
-    bodies = (
-        [links.vector(key, 4) for key in ("mass", "com", "axial_inertia", "transverse_inertia")],
-        (platform.number("mass"), platform.vector("com", 3), inertia),
-    )
     with _in_file(file):
         robot = SixUPRU(
             name=file.text("name"),
@@ -80,7 +79,7 @@ def read_six_upru(file: Table) -> SixUPRU:
             platform_joints=np.array([leg.vector("platform_joint", 3) for leg in legs]),
             base_axes=np.array([leg.vector("base_axis", 3) for leg in legs]),
             platform_axes=np.array([leg.vector("platform_axis", 3) for leg in legs]),
-            parameters=np.concatenate([leg_parameters(*bodies[0]), platform_parameters(*bodies[1])]),
+            parameters=_parameters(file),
             home=file.vector("home", 6),
             limits=_limits(limits, legs),
             joint_angle_limit=limits.bound("joint_angle"),
@@ -88,9 +87,27 @@ def read_six_upru(file: Table) -> SixUPRU:
             gravity=file.vector("gravity", 3, default=STANDARD_GRAVITY),
             drive_gains=all_or_none(legs, "drive_gain"),
         )
-    for table in (*legs, links, platform, limits, file):
+    for table in (*legs, limits, file):
         table.finish()
     return robot
+
+
+def _parameters(file: Table) -> Array:
+    """Return the standard parameters (29,), which are given as such or by bodies."""
+    given = file.table("parameters")
+    if given is not None:
+        parameters = np.array([given.number(name) for name in PARAMETER_NAMES])
+        given.finish()
+        return parameters
+    links, platform = _needed(file, "links"), _needed(file, "platform")
+    inertia = platform.tensor("inertia")
+    if inertia is None:
+        raise platform.error("the table { xx, yy, zz, xy, xz, yz } is missing", "inertia")
+    of_legs = leg_parameters(*(links.vector(key, 4) for key in ("mass", "com", "axial_inertia", "transverse_inertia")))
+    of_platform = platform_parameters(platform.number("mass"), platform.vector("com", 3), inertia)
+    links.finish()
+    platform.finish()
+    return np.concatenate([of_legs, of_platform])
 
 
 def parse_six_upru_json(text: bytes, source: str) -> SixUPRU:

@@ -1,16 +1,16 @@
-"""What the demonstration shows: one table, one list of checks, one JSON document."""
+"""What a demonstration shows: one table, one list of checks, one JSON document; here that of an arm."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from service.demo.flow import Outcome
-from service.demo.robots import DemoRobot
+from service.demo.robots import DemoArm
 from service.demo.truth import TruthComparison
 
 MAX_RELATIVE_RESIDUAL = 0.25
@@ -27,9 +27,56 @@ class Check:
     seen: str
 
 
-def checks(outcome: Outcome, robot: DemoRobot, truth: TruthComparison) -> list[Check]:
-    """Judge the outcome; the demonstration succeeds when all pass."""
-    lost = sum(int(r["lost"]) + int(r["lapped"]) for r in outcome.recordings.values())
+class Report(Protocol):
+    """What came of a demonstration."""
+
+    @property
+    def checks(self) -> list[Check]:
+        """The verdicts; the demonstration succeeds when all pass."""
+        ...
+
+    def show(self, console: Console) -> None:
+        """Print the table per joint and the figures of the run."""
+        ...
+
+    def to_document(self) -> dict[str, Any]:
+        """Everything that was seen, JSON-serialisable."""
+        ...
+
+
+def show_checks(console: Console, checks: list[Check]) -> None:
+    for check in checks:
+        mark = "[green]passed[/green]" if check.passed else "[red]FAILED[/red]"
+        console.print(f"  {mark}  {check.name} ({check.seen})")
+
+
+def account_of(recordings: dict[str, dict[str, Any]]) -> tuple[int, int]:
+    """Return how many samples were recorded, and how many were lost."""
+    samples = sum(int(r["samples"]) for r in recordings.values())
+    return samples, sum(int(r["lost"]) + int(r["lapped"]) for r in recordings.values())
+
+
+@dataclass(frozen=True)
+class ArmReport:
+    """Of an arm: see `Report`."""
+
+    outcome: Outcome
+    robot: DemoArm
+    truth: TruthComparison
+
+    @property
+    def checks(self) -> list[Check]:
+        return _checks(self.outcome, self.robot, self.truth)
+
+    def show(self, console: Console) -> None:
+        _show(console, self.outcome, self.robot, self.truth)
+
+    def to_document(self) -> dict[str, Any]:
+        return _as_document(self.outcome, self.truth)
+
+
+def _checks(outcome: Outcome, robot: DemoArm, truth: TruthComparison) -> list[Check]:
+    _, lost = account_of(outcome.recordings)
     outcomes = [m["outcome"] for m in outcome.motions.values()]
     validation = outcome.validation
     worst_residual = max(validation["relative_moving"], default=np.inf)
@@ -68,8 +115,7 @@ def checks(outcome: Outcome, robot: DemoRobot, truth: TruthComparison) -> list[C
     ]
 
 
-def show(console: Console, outcome: Outcome, robot: DemoRobot, truth: TruthComparison, verdicts: list[Check]) -> None:
-    """Print the table per joint, the figures of the run, and the checks."""
+def _show(console: Console, outcome: Outcome, robot: DemoArm, truth: TruthComparison) -> None:
     document, validation = outcome.result["document"], outcome.validation
     table = Table(
         title=f"{robot.label}: torque residual [N·m] and relative to the torque, identified on motion 1, judged on "
@@ -91,38 +137,27 @@ def show(console: Console, outcome: Outcome, robot: DemoRobot, truth: TruthCompa
         )
         table.add_row(f"{joint + 1} {name.removesuffix('_joint')}", *(f"{figure:.3f}" for figure in figures))
     console.print(table)
-    samples = sum(int(r["samples"]) for r in outcome.recordings.values())
-    lost = sum(int(r["lost"]) + int(r["lapped"]) for r in outcome.recordings.values())
+    samples, lost = account_of(outcome.recordings)
     console.print(
         f"{len(document['base_parameters'])} base parameters, condition number {document['condition_number']:.1f} "
         f"({document['normalised_condition_number']:.1f} with columns of length one); "
         f"{samples} samples recorded, {lost} lost; feedforward table version {outcome.table['version']}, "
         f"{outcome.table['samples']} rows"
     )
-    for check in verdicts:
-        mark = "[green]passed[/green]" if check.passed else "[red]FAILED[/red]"
-        console.print(f"  {mark}  {check.name} ({check.seen})")
 
 
-def as_document(
-    outcome: Outcome, robot: DemoRobot, truth: TruthComparison, verdicts: list[Check], seconds: float, seed: int
-) -> dict[str, Any]:
-    """Everything the demonstration saw, JSON-serialisable."""
+def _as_document(outcome: Outcome, truth: TruthComparison) -> dict[str, Any]:
     document = outcome.result["document"]
+    samples, lost = account_of(outcome.recordings)
     return {
-        "passed": all(check.passed for check in verdicts),
-        "seconds": seconds,
-        "robot": robot.key,
-        "seed": seed,
         "base_parameters": len(document["base_parameters"]),
         "condition_number": document["condition_number"],
         "normalised_condition_number": document["normalised_condition_number"],
-        "samples_recorded": sum(int(r["samples"]) for r in outcome.recordings.values()),
-        "samples_lost": sum(int(r["lost"]) + int(r["lapped"]) for r in outcome.recordings.values()),
+        "samples_recorded": samples,
+        "samples_lost": lost,
         "train": document["train"],
         "validation": outcome.validation,
         "truth": {"rms": list(truth.rms), "relative": list(truth.relative)},
-        "checks": [{"name": c.name, "passed": c.passed, "seen": c.seen} for c in verdicts],
         "motions": outcome.motions,
         "recordings": outcome.recordings,
         "result": outcome.result,

@@ -15,7 +15,7 @@ from core.excitation import catalogue
 from drivers.virtual.coman_r5.robot import NOMINAL, individual
 from drivers.virtual.plant_parameters import controller_model, perturbed_plant
 from drivers.virtual.truth import truth_torque
-from service.demo.robots import DemoRobot
+from service.demo.robots import DemoArm
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class TruthComparison:
     relative: tuple[float, ...]
 
 
-def compare(table: Array, robot: DemoRobot, seed: int) -> TruthComparison:
+def compare(table: Array, robot: DemoArm, seed: int) -> TruthComparison:
     """Compare ``table`` (N, n) in N·m with the truth along the second motion, sampled every cycle of the robot.
 
     A COMAN R5 tells currents only, which the service takes for torques by the gains of its type: so the truth is

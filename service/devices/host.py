@@ -118,13 +118,13 @@ class Host:
             case _:
                 raise DynidError(f"the service sent '{type(command).__name__}' out of turn")
 
-    async def _answer(self, call: int, work: Coroutine[Any, Any, None]) -> None:
+    async def _answer(self, call: int, work: Coroutine[Any, Any, int | None]) -> None:
         try:
-            await work
+            version = await work
         except DynidError as error:
             self._send(Failed(call=call, code=error.code, detail=error.detail, context=error.context))
         else:
-            self._send(Done(call=call))
+            self._send(Done(call=call, version=version))
 
     async def _report(self) -> None:
         while True:

@@ -46,7 +46,7 @@ class HostLink:
         self._reader = reader
         self._writer = writer
         self._log = logging.getLogger(f"service.devices.{robot}")
-        self._calls: dict[int, tuple[type[DriverError], asyncio.Future[None]]] = {}
+        self._calls: dict[int, tuple[type[DriverError], asyncio.Future[int | None]]] = {}
         self._numbers = itertools.count(1)
         self._words: deque[str] = deque(maxlen=WORDS_KEPT)
         self._silence: float | None = None  # s, after which it was given up
@@ -94,14 +94,14 @@ class HostLink:
         """End the process at once; `messages` then ends too."""
         self._process.kill()
 
-    def call(self, make: Callable[[int], Message], failure: type[DriverError]) -> asyncio.Future[None]:
-        """Send ``make(number)`` at once; the future is that of the answer to that number.
+    def call(self, make: Callable[[int], Message], failure: type[DriverError]) -> asyncio.Future[int | None]:
+        """Send ``make(number)`` at once; the future is that of the answer to that number: a version, mostly None.
 
         It raises ``failure`` with the host's code and words, or `HostGone`. A host that is starting answers when
         it has started, one that hangs when it was ended: whoever cannot wait so long sets a limit.
         """
         number = next(self._numbers)
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._calls[number] = failure, answer
         answer.add_done_callback(lambda _: self._calls.pop(number))
         self.send(make(number))
@@ -170,7 +170,7 @@ class HostLink:
         if answer is None or answer.done():
             return
         if isinstance(message, Done):
-            answer.set_result(None)
+            answer.set_result(message.version)
         else:
             context: dict[str, Any] = message.context
             answer.set_exception(failure(message.detail, code=message.code, **context))

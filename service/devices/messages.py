@@ -218,10 +218,11 @@ class Report(Message):
 
 
 class Done(Message):
-    """Call number ``call`` has succeeded."""
+    """Call number ``call`` has succeeded; ``version`` is what the controller calls what it was given, if anything."""
 
     type: Literal["done"] = "done"
     call: int
+    version: int | None = None
 
 
 class Failed(Message):

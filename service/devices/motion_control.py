@@ -326,8 +326,10 @@ class MotionControl:
                 )
             await asyncio.sleep(TICK)
 
-    async def load_feedforward(self, trajectory: Path | None, table: Path | None) -> None:
+    async def load_feedforward(self, trajectory: Path | None, table: Path | None) -> int | None:
         """Have the controller add the table to that trajectory, or nothing any more; not while it moves.
+
+        Returns the version that the table bears in the controller; None without one.
 
         Raises
         ------
@@ -341,8 +343,8 @@ class MotionControl:
         driver = cast(FeedforwardDriver, self._driver)
         if trajectory is None or table is None:
             await asyncio.to_thread(driver.clear_feedforward)
-        else:
-            await asyncio.to_thread(driver.load_feedforward, trajectory, table)
+            return None
+        return await asyncio.to_thread(driver.load_feedforward, trajectory, table)
 
     async def watch_over(self) -> None:
         """Stop the motion under way when the service, its authority or the samples are missing; endless."""

@@ -201,10 +201,11 @@ class DeviceSupervisor:
         self._fault = None
         self._update(motion="idle", motion_id=None)
 
-    async def load_feedforward(self, trajectory: Path | None, table: Path | None) -> None:
+    async def load_feedforward(self, trajectory: Path | None, table: Path | None) -> int | None:
         """Have the controller add a table of currents whenever it plays ``trajectory``; None: none any more.
 
-        Nothing moves. Files as `messages.LoadFeedforward` says.
+        Returns the version that the table bears in the controller. Nothing moves. Files as
+        `messages.LoadFeedforward` says.
 
         Raises
         ------
@@ -212,7 +213,8 @@ class DeviceSupervisor:
             ``feedforward-unsupported``, ``robot-busy``, ``not-streaming``, or why the controller does not take it.
         """
         link = self._require_link(DriverError)
-        await link.call(lambda number: LoadFeedforward(call=number, trajectory=trajectory, table=table), DriverError)
+        call = link.call(lambda number: LoadFeedforward(call=number, trajectory=trajectory, table=table), DriverError)
+        return await call
 
     def set_authority(self, valid_until_monotonic: float | None) -> None:
         """Allow motion until that ``time.monotonic()``; None takes the permission away at once."""
@@ -352,7 +354,7 @@ class DeviceSupervisor:
             return f"the settings call this robot real, but its controller ({controller.model}) is virtual"
         return f"the settings call this robot virtual, but its controller ({controller.model}) is not: it will not move"
 
-    def _answered(self, under_way: _Motion, answer: asyncio.Future[None]) -> None:
+    def _answered(self, under_way: _Motion, answer: asyncio.Future[int | None]) -> None:
         refused = answer.cancelled() or answer.exception() is not None
         under_way.accepted = not refused
         if refused and self._motion is under_way:
@@ -384,7 +386,7 @@ class DeviceSupervisor:
             self._on_status(self.status)
 
 
-async def _done_within(seconds: float, answer: asyncio.Future[None] | None) -> bool:
+async def _done_within(seconds: float, answer: asyncio.Future[int | None] | None) -> bool:
     """Wait for the host's answer; False when it does not come, or the host is gone. Raises what it says."""
     if answer is None:
         return False

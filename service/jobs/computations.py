@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from core.errors import InputError, RecordingError
 
 if TYPE_CHECKING:
+    from core.pipelines.identification import Identification
     from core.recordings import Recording
     from service.jobs.worker import TaskChannel
 
@@ -84,24 +85,36 @@ def identify_recordings(
     cross_validate: bool,
     estimator: str,
     signals: dict[str, Any],
+    sensors: Mapping[str, Any] | None,
     choices: dict[str, Any],
 ) -> IdentifiedModel:
-    """Estimate parameters from recorded files; arguments, and ``choices``, as `core.pipelines.identify.identify`."""
+    """Estimate parameters from recorded files; arguments, and ``choices``, as `core.pipelines.identify.identify`.
+
+    ``sensors``, where given, has tare and gain (n,) of the sensors and gravity (3,): see `true_forces`.
+    """
     from core.models import resolve
     from core.pipelines.identify import identify
     from core.signals import SignalSettings
 
+    robot, recordings = resolve(model, rotor_inertia=rotor_inertia), read_all(sources)
+    if sensors is not None:
+        robot, recordings = robot.with_gravity(sensors["gravity"]), true_forces(recordings, sensors)
     identification = identify(
-        resolve(model, rotor_inertia=rotor_inertia),
-        read_all(sources),
+        robot,
+        recordings,
         gains=gains,
         friction=friction,
         cross_validate=cross_validate,
         estimator=estimator,
         signals=SignalSettings.from_document(signals),
-        progress=_reporter(channel),
+        progress=reporter(channel),
         **choices,
     )
+    return identified(identification)
+
+
+def identified(identification: Identification) -> IdentifiedModel:
+    """Return an identification as it is stored."""
     document = identification.to_document()
     return IdentifiedModel(
         document=document,
@@ -117,15 +130,20 @@ def validate_result(
     *,
     document: dict[str, Any],
     sources: Sequence[RecordingSource],
+    sensors: Mapping[str, Any] | None,
     max_relative_residual: float | list[float],
     min_moving_samples: int,
 ) -> Judgement:
-    """Judge an identification on recorded files, joint by joint, on the samples in which the joint moves."""
+    """Judge an identification on recorded files, joint by joint, on the samples in which the joint moves.
+
+    ``sensors`` are those that it was identified with.
+    """
     from core.pipelines.identification import Identification
 
     identification = Identification.from_document(document)
     limits = _per_joint(max_relative_residual, identification.model.n_joints)
-    report = identification.validate(read_all(sources), _reporter(channel)).to_document()
+    recordings = read_all(sources) if sensors is None else true_forces(read_all(sources), sensors)
+    report = identification.validate(recordings, reporter(channel)).to_document()
     relative = report["relative_moving"]
     reasons = []
     for joint, (samples, found, limit) in enumerate(
@@ -147,6 +165,7 @@ def build_feedforward(
 ) -> TableData:
     """Predict the torque of a trajectory at the controller's cycle."""
     from core.excitation import trajectory_from_definition
+    from core.excitation.motion_check import joint_samples
     from core.feedforward import build_table
     from core.pipelines.identification import Identification
 
@@ -154,7 +173,7 @@ def build_feedforward(
     channel.report(0.2, "sampling")
     samples = trajectory_from_definition(definition).sample(cycle_time)
     channel.report(0.4, "predicting")
-    table = build_table(identification, samples)
+    table = build_table(identification, joint_samples(samples, identification.model))
     return TableData(
         samples=table.samples,
         n_joints=table.n_joints,
@@ -239,6 +258,29 @@ def read_all(sources: Sequence[RecordingSource]) -> list[Recording]:
     return recordings
 
 
+def true_forces(recordings: Sequence[Recording], sensors: Mapping[str, Any]) -> list[Recording]:
+    """Return recordings with what sensors of known tare and gain (n,) carry, in place of what they show.
+
+    Raises
+    ------
+    InputError
+        ``sensors-invalid``: these are of another number of sensors, or a recording has no measured force.
+    """
+    import numpy as np
+
+    tare, gain = np.array(sensors["tare"]), np.array(sensors["gain"])
+    corrected = []
+    for recording in recordings:
+        if recording.torque is None or recording.n_joints != tare.size:
+            raise InputError(
+                f"{recording.name}: figures of {tare.size} sensors are given, and need as many measured forces",
+                code="sensors-invalid",
+            )
+        provenance = {**recording.provenance, "sensors": dict(sensors)}
+        corrected.append(replace(recording, torque=(recording.torque - tare) / gain, provenance=provenance))
+    return corrected
+
+
 def _per_joint(value: float | list[float], n_joints: int) -> list[float]:
 
     values = [value] * n_joints if isinstance(value, int | float) else value
@@ -251,7 +293,7 @@ def _per_joint(value: float | list[float], n_joints: int) -> list[float]:
     return values
 
 
-def _reporter(channel: TaskChannel) -> Callable[[str, float], None]:
+def reporter(channel: TaskChannel) -> Callable[[str, float], None]:
     """Turn the pipelines' progress, phase by phase, into that of the computation."""
 
     def report(phase: str, fraction: float) -> None:

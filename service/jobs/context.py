@@ -56,6 +56,7 @@ class Kind(Generic[RequestT]):
         not exist.
     computes : waits for a worker; such jobs are bounded in number.
     moves : needs the robot's permit, lease and one motion slot.
+    occupies : moves nothing, but needs the lease and the motion slot all the same: nothing moves meanwhile.
     """
 
     name: JobKind
@@ -67,6 +68,7 @@ class Kind(Generic[RequestT]):
     robot: Callable[[Session, RequestT], str] = named_robot
     computes: bool = False
     moves: bool = False
+    occupies: bool = False
 
 
 @dataclass(frozen=True)

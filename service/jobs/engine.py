@@ -232,9 +232,12 @@ class JobEngine:
                 raise NotFoundError(f"no robot {robot!r}; known: {known}", code="robot-not-found", robot=robot)
             if kind.computes:
                 self._require_room()
-            if kind.moves and robot is not None:
+            if robot is not None and (kind.moves or kind.occupies):
                 self._require_slot(robot)
-                return self._robots[robot].guard.require_ready(lease_token), None
+                guard = self._robots[robot].guard
+                if kind.moves:
+                    return guard.require_ready(lease_token), None
+                guard.require_authority(lease_token)
         except DynidError as error:
             return 0, error
         return 0, None
@@ -263,7 +266,7 @@ class JobEngine:
     def _launch(self, kind: Kind[Any], request: BaseModel, row: JobRow, arming: int) -> None:
         job = LiveJob(row)
         self._jobs[job.id] = job
-        if kind.moves and job.robot is not None:
+        if job.robot is not None and (kind.moves or kind.occupies):
             self._moving[job.robot] = job.id
         context = JobContext(
             job,

@@ -172,6 +172,17 @@ class MotionGuard:
         self.lease.require(token)
         return self._require_arming(self.permit.arming)
 
+    def require_authority(self, token: str | None) -> None:
+        """Refuse whoever may not change what the controller does when it moves.
+
+        Raises
+        ------
+        ConflictError
+            ``motion-disabled``, ``lease-required`` or ``lease-invalid``.
+        """
+        self.permit.require_enabled()
+        self.lease.require(token)
+
     @contextmanager
     def preparing(self, arming: int, give_up: Callable[[str], None]) -> Iterator[None]:
         """While a motion is prepared under this arming: ``give_up(why)`` is called should the arming end.

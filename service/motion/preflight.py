@@ -89,8 +89,7 @@ def prepare_motion(
     RingError
         No sample tells where the robot stands.
     """
-    import numpy as np  # noqa: PLC0415 - the web process imports this module to name its function
-
+    # the web process imports this module to name its function
     from core.excitation import Workspace, check_motion, trajectory_from_definition  # noqa: PLC0415
     from core.excitation.motion_check import joint_samples  # noqa: PLC0415
     from core.models import resolve  # noqa: PLC0415
@@ -150,7 +149,7 @@ def _check_start(robot: Mechanism, pose: NDArray[np.float64]) -> None:
             limit, unit = low if value < low else high, _unit(robot, joint)
             raise MotionLimitError(
                 f"joint {joint + 1} ({robot.joint_names[joint]}) stands at {value:.4g} {unit}, beyond its position "
-                f"limit of {limit:.4g} {unit}, so no approach can begin there. Nothing was moved; bring it back by hand",
+                f"limit of {limit:.4g} {unit}, so no approach can begin there. Nothing was moved; take it back by hand",
                 kind="approach start",
                 joint=joint + 1,
                 joint_name=robot.joint_names[joint],
@@ -178,8 +177,8 @@ def _check_path(
     off = float(np.abs(poses[-1] - first_pose).max())
     if off > _SAME_POSE:
         raise MotionLimitError(
-            f"an approach from here would end in another pose of the platform with the same leg lengths, {off:.2g} m or "
-            "rad off the trajectory's first. Nothing was moved; bring the platform back to where it is seen to be",
+            f"an approach from here would end in another pose of the platform with the same leg lengths, {off:.2g} m "
+            "or rad off the trajectory's first. Nothing was moved; bring the platform back to where it is seen to be",
             kind="approach pose",
             value=off,
             limit=_SAME_POSE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
@@ -41,7 +42,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
                 "Dynid-Shape": "Rows and columns, as in `5000,6`.",
                 "Dynid-Cycle-Time": "Time between rows, s.",
                 "Dynid-Version": "The table's version number.",
-                "Dynid-CRC32": "Of the array sent, as a decimal number, like `crc32` of the table.",
+                "Dynid-CRC32": "Of the bare array sent, as a decimal number; else `crc32` of the table.",
             }.items()
         },
     },
@@ -91,8 +92,9 @@ def get_table(
     if (unchanged := not_modified(etag, if_none_match)) is not None:
         return unchanged
     described = TableSummary.model_validate(table).model_dump(mode="json")
+    body = encode(table, described, form, quantity)
     return Response(
-        encode(table, described, form, quantity),
+        body,
         media_type=MEDIA_TYPES[form],
         headers={
             "ETag": etag,
@@ -101,6 +103,6 @@ def get_table(
             "Dynid-Shape": f"{table.samples},{table.n_joints}",
             "Dynid-Cycle-Time": f"{table.cycle_time:.9g}",
             "Dynid-Version": str(table.version),
-            "Dynid-CRC32": str(table.crc32),
+            "Dynid-CRC32": str(zlib.crc32(body) if form is TableFormat.BINARY else table.crc32),
         },
     )

@@ -46,9 +46,10 @@ async def submit_job(
     ] = None,
 ) -> JobView:
     """Start work that takes longer than a request: `play`, `record`, `excite`, `identify`, `validate`, `feedforward`,
-    `payload`, `drive_gains`.
+    `load_feedforward`, `payload`, `drive_gains`, and for parallel robots `calibrate_sensors`, `leg_drives`.
 
-    Motion needs the permit armed and the lease's token. 409 says what is in the way, 429 that too much waits.
+    Motion needs the permit armed and the lease's token, `load_feedforward` the lease's. 409 says what is in the way,
+    429 that too much waits.
     """
     if request.kind not in OPERATORS_JOBS:
         principal_of(http).require(Role.ENGINEER, f"a job of the kind {request.kind}")

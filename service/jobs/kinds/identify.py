@@ -42,6 +42,7 @@ async def run(context: JobContext, request: IdentifyRequest) -> IdentifyResult:
         cross_validate=request.cross_validate,
         estimator=request.estimator,
         signals=request.signals.settings(),
+        sensors=None if request.sensors is None else request.sensors.model_dump(),
         choices={name: getattr(request, name) for name in CHOICES},
     )
     context.enter("store")

@@ -45,6 +45,7 @@ async def run(context: JobContext, request: ValidateRequest) -> ValidateResult:
         validate_result,
         document=result.document,
         sources=sources_of(context.settings.data_dir, rows),
+        sensors=result.settings.get("sensors"),
         max_relative_residual=request.criteria.max_relative_residual,
         min_moving_samples=request.criteria.min_moving_samples,
     )

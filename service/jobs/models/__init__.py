@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from service.jobs.models.common import JobKind
+from service.jobs.models.common import JobKind, SignalRequest
 from service.jobs.models.identification import (
     DriveGainsRequest,
     DriveGainsResult,
@@ -16,14 +16,30 @@ from service.jobs.models.identification import (
     IdentifyResult,
     PayloadRequest,
     PayloadResult,
-    SignalRequest,
     ValidateRequest,
     ValidateResult,
 )
-from service.jobs.models.motion import ExciteRequest, ExciteResult, PlayRequest, PlayResult, RecordRequest, RecordResult
+from service.jobs.models.motion import (
+    ExciteRequest,
+    ExciteResult,
+    LoadFeedforwardRequest,
+    LoadFeedforwardResult,
+    PlayRequest,
+    PlayResult,
+    RecordRequest,
+    RecordResult,
+)
+from service.jobs.models.parallel import (
+    CalibrateSensorsRequest,
+    CalibrateSensorsResult,
+    LegDrivesRequest,
+    LegDrivesResult,
+)
 from service.jobs.models.update import JobProblem, JobUpdate, LogLine
 
 __all__ = [
+    "CalibrateSensorsRequest",
+    "CalibrateSensorsResult",
     "DriveGainsRequest",
     "DriveGainsResult",
     "ExciteRequest",
@@ -37,6 +53,10 @@ __all__ = [
     "JobRequest",
     "JobResult",
     "JobUpdate",
+    "LegDrivesRequest",
+    "LegDrivesResult",
+    "LoadFeedforwardRequest",
+    "LoadFeedforwardResult",
     "LogLine",
     "PayloadRequest",
     "PayloadResult",
@@ -57,7 +77,10 @@ JobRequest = Annotated[
     | ValidateRequest
     | FeedforwardRequest
     | PayloadRequest
-    | DriveGainsRequest,
+    | DriveGainsRequest
+    | CalibrateSensorsRequest
+    | LegDrivesRequest
+    | LoadFeedforwardRequest,
     Field(discriminator="kind"),
 ]
 JobResult = Annotated[
@@ -68,6 +91,9 @@ JobResult = Annotated[
     | ValidateResult
     | FeedforwardResult
     | PayloadResult
-    | DriveGainsResult,
+    | DriveGainsResult
+    | CalibrateSensorsResult
+    | LegDrivesResult
+    | LoadFeedforwardResult,
     Field(discriminator="kind"),
 ]

@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.signals.settings import Kinematics, Marked, OnGap, Periods, TorqueFilter, Velocity
-from service.jobs.models.common import JobKind, JobModel, PerJoint, Positive, RecordingIds
+from service.jobs.models.common import JobKind, JobModel, PerJoint, Positive, RecordingIds, SignalRequest, StopMargin
+from service.jobs.models.parallel import SensorFigures
 
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-
-
-class SignalRequest(JobModel):
-    """What is done to the signals before anything is estimated; absent fields take the pipeline's defaults.
-
-    The fields are those of ``core.signals.SignalSettings``.
-    """
-
-    rate: Annotated[Positive | None, Field(description="Rows per second that enter the estimate, Hz.")] = None
-    order: Annotated[int | None, Field(ge=1, le=10, description="Of the zero-phase Butterworth filters.")] = None
-    torque_cutoff: Annotated[Positive | None, Field(description="On torque and regressor alike, Hz.")] = None
-    kinematic_cutoff: Annotated[Positive | None, Field(description="On position and velocity, Hz.")] = None
-    velocity: Annotated[Velocity | None, Field(description="Where velocity comes from.")] = None
-    max_gap: Annotated[Positive | None, Field(description="Longest gap that is interpolated, s.")] = None
-    on_gap: Annotated[OnGap | None, Field(description="What a longer gap means.")] = None
-    torque_filter: Annotated[TorqueFilter | None, Field(description="Of torque and regressor alike.")] = None
-    smoothing_passes: Annotated[int | None, Field(ge=1, le=10_000, description="Of `five_point_cubic`.")] = None
-    delay: Annotated[
-        float | None, Field(allow_inf_nan=False, description="By which torque lags behind position, s.")
-    ] = None
-    marked: Annotated[
-        Marked | None, Field(description="What becomes of outliers and frozen samples: told, left out, not looked for.")
-    ] = None
-    period: Annotated[Positive | None, Field(description="Of a repeated excitation, s.")] = None
-    periods: Annotated[Periods | None, Field(description="`averaged`: periods are replaced by their mean.")] = None
-    skipped_periods: Annotated[int | None, Field(ge=0, description="At the start, before averaging.")] = None
-    kinematics: Annotated[
-        Kinematics | None, Field(description="`fourier`: position refitted by a Fourier series of `period`.")
-    ] = None
-    fourier_order: Annotated[int | None, Field(ge=1, le=100, description="Harmonics of that series.")] = None
-
-    def settings(self) -> dict[str, Any]:
-        """Return what is stated, as ``SignalSettings.from_document`` takes it."""
-        return self.model_dump(exclude_none=True)
 
 
 class IdentifyRequest(JobModel):
@@ -70,15 +36,16 @@ class IdentifyRequest(JobModel):
     cross_validate: Annotated[bool, Field(description="Score the result on recordings left out in turn.")] = False
     estimator: str = "wls"
     rotor_inertia: Annotated[bool, Field(description="Identify reflected rotor inertias too.")] = False
+    sensors: Annotated[
+        SensorFigures | None,
+        Field(
+            description="Of a parallel robot: tares and gains that are taken out of measured forces, and the gravity "
+            "that goes with them; validation of the result does the same. null: forces are what sensors show."
+        ),
+    ] = None
     signals: SignalRequest = SignalRequest()
     moving_threshold: Annotated[Positive, Field(description="A joint faster than this moves, rad/s.")] = 0.02
-    stop_margin: Annotated[
-        Literal["auto"] | Annotated[float, Field(ge=0, allow_inf_nan=False)],
-        Field(
-            description="What is left out before the last moving sample of a recording, s; `auto`: 0.25 s where it "
-            "comes to rest with a jolt."
-        ),
-    ] = "auto"
+    stop_margin: StopMargin = "auto"
     preferred: list[str] = Field(
         default_factory=list, max_length=1000, description="Standard parameters to build base parameters around."
     )

@@ -15,8 +15,8 @@ from service.jobs.models.common import JobKind, JobModel, PerJoint, Positive
 class ApproachRequest(JobModel):
     """How to reach the first pose of the trajectory: one joint-space move."""
 
-    speed: Annotated[Positive, Field(description="Of the fastest joint, rad/s.")]
-    acceleration: Annotated[Positive, Field(description="Of the fastest joint, rad/s².")]
+    speed: Annotated[Positive, Field(description="Of the fastest joint, rad/s (m/s).")]
+    acceleration: Annotated[Positive, Field(description="Of the fastest joint, rad/s² (m/s²).")]
 
 
 class PlayRequest(JobModel):
@@ -42,11 +42,35 @@ class PlayResult(JobModel):
     cycles: Annotated[int, Field(description="Set-points sent.")]
     late_cycles: Annotated[int, Field(description="Cycles that passed without a set-point; the path waits for them.")]
     max_tracking_error: Annotated[
-        list[float], Field(description="Largest |target - actual| per joint, rad; empty if it never began.")
+        list[float], Field(description="Largest |target - actual| per joint, rad (m); empty if it never began.")
     ]
     limit_use: Annotated[
         dict[str, list[float]],
         Field(description="Share of each limit that the trajectory uses, per joint; 1 = at the limit."),
+    ]
+
+
+class LoadFeedforwardRequest(JobModel):
+    """Hand a feedforward table to the robot's controller, which adds its currents whenever it plays the table's
+    trajectory. Nothing moves, but the lease is needed, and no motion may be under way."""
+
+    kind: Literal[JobKind.LOAD_FEEDFORWARD] = JobKind.LOAD_FEEDFORWARD
+    robot: str
+    table_id: Annotated[str | None, Field(description="null: nothing is added any more.")]
+
+
+class LoadFeedforwardResult(JobModel):
+    """The controller has the table, read back byte by byte and checked by its CRC; or none any more."""
+
+    kind: Literal[JobKind.LOAD_FEEDFORWARD] = JobKind.LOAD_FEEDFORWARD
+    controller_version: Annotated[int | None, Field(description="Which the table bears in the controller.")]
+    rows: int
+    standing_current: Annotated[
+        list[float],
+        Field(
+            description="A per joint at the table's first row: what the controller's own loop holds already when the "
+            "motion begins, so it is not added; the other rows are counted from it."
+        ),
     ]
 
 
@@ -71,7 +95,10 @@ class ExciteLimits(JobModel):
     """What a designed motion keeps to. Joint limits that are absent are those of the robot's model, and stated
     ones can only tighten them."""
 
-    start: Annotated[PerJoint, Field(description="Pose at the start, rad.")]
+    start: Annotated[
+        PerJoint | None,
+        Field(description="Pose at the start, rad (m); of a parallel robot that of its platform, null: its home."),
+    ] = None
     end: Annotated[PerJoint | None, Field(description="Pose at the end, rad; null: as at the start.")] = None
     position_lower: Annotated[PerJoint | None, Field(description="rad")] = None
     position_upper: Annotated[PerJoint | None, Field(description="rad")] = None
@@ -91,10 +118,19 @@ class ExciteLimits(JobModel):
     radii: Annotated[
         PerJoint | None, Field(description="Of the capsules around the base and every link, m; null: from geometry.")
     ] = None
+    joint_angle: Annotated[
+        Positive | None, Field(description="Of a parallel robot's universal joints, from home to either side, rad.")
+    ] = None
+    condition: Annotated[
+        float | None, Field(gt=1, allow_inf_nan=False, description="Largest of a parallel robot's scaled Jacobian.")
+    ] = None
 
 
 class ExciteRequest(JobModel):
-    """Design an excitation trajectory for a robot and store it. Moves nothing."""
+    """Design an excitation trajectory for a robot and store it. Moves nothing.
+
+    That of a parallel robot is one of its platform; limits per joint are those of its legs, m, m/s, m/s² and N.
+    """
 
     kind: Literal[JobKind.EXCITE] = JobKind.EXCITE
     robot: str

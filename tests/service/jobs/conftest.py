@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from core.streaming.ring import RingWriter
 from core.streaming.samples import sample_dtype
-from drivers.contract import MotionRefused, StopUnconfirmed
+from drivers.contract import DriverError, MotionRefused, StopUnconfirmed
 from service.devices import (
     DeviceStatus,
     MotionEvent,
@@ -55,6 +56,9 @@ class FakeDevice:
         self.refusal: MotionRefused | None = None
         self.ends: Callable[[], MotionFinished | None] = lambda: None  # asked before every step
         self.stop_confirmed = True
+        self.takes_tables = True
+        self.loaded: list[dict[str, NDArray[np.float64]]] = []
+        """What the controller has: the arrays of a trajectory's file and of a table's, or nothing."""
         self._stop: str | None = None
         self._at_rest = asyncio.Event()
         self._at_rest.set()
@@ -92,6 +96,12 @@ class FakeDevice:
 
     async def reset_fault(self) -> None:
         self.status = self.status.model_copy(update={"motion": "idle"})
+
+    async def load_feedforward(self, trajectory: Path | None, table: Path | None) -> int | None:
+        if not self.takes_tables:
+            raise DriverError("this robot's controller takes no feedforward table", code="feedforward-unsupported")
+        self.loaded = [dict(np.load(path)) for path in (trajectory, table) if path is not None]
+        return 7 if self.loaded else None
 
     async def play(self, motion: MotionRequest) -> AsyncIterator[MotionEvent]:
         self.requests.append(motion)

@@ -105,7 +105,7 @@ def sway(platform: SixUPRU) -> FourierQuintic:
 
 
 def test_what_a_plc_gets_of_a_platform_are_its_legs(tmp_path: Path, platform: SixUPRU) -> None:
-    standing = platform.leg_lengths(platform.home + [0.0, 0.0, -0.03, 0.0, 0.05, 0.0])[0]
+    standing = platform.leg_lengths(platform.home + np.array([0.0, 0.0, -0.03, 0.0, 0.05, 0.0]))[0]
     prepared = prepare(tmp_path, sway(platform), standing, {}, "upru6", SLOWLY)
     with np.load(prepared.trajectory) as file:
         np.testing.assert_allclose(file["q"][0], platform.leg_lengths(platform.home)[0], atol=1e-12)
@@ -136,12 +136,12 @@ def test_a_platform_beyond_its_limits_is_refused(
 
 def test_an_approach_of_a_platform_is_looked_at_too(tmp_path: Path, platform: SixUPRU) -> None:
     home = platform.leg_lengths(platform.home)[0]
-    with pytest.raises(MotionLimitError, match="exceeds the 0.5 m/s of joint 1"):
+    with pytest.raises(MotionLimitError, match=r"exceeds the 0\.5 m/s of joint 1"):
         prepare(tmp_path, sway(platform), home, {}, "upru6", (0.6, 1.0))
     with pytest.raises(MotionLimitError, match=r"\(leg1\) stands at 1.3 m, beyond its position limit") as refused:
         prepare(tmp_path, sway(platform), np.full(6, 1.3), {}, "upru6", SLOWLY)
     assert refused.value.context["kind"] == "approach start"
-    turned = platform.leg_lengths(platform.home + [0.0, 0.0, 0.0, 0.0, 0.12, 0.0])[0]
+    turned = platform.leg_lengths(platform.home + np.array([0.0, 0.0, 0.0, 0.0, 0.12, 0.0]))[0]
     narrow = write_model(tmp_path, joint_angle=0.1)
     with pytest.raises(MotionLimitError, match="the approach leaves the limit of joint angle 0 % along") as refused:
         prepare(tmp_path, sway(platform), turned, {}, narrow, SLOWLY)
