@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.excitation.trajectory import TrajectorySamples
+from core.friction.laws import SIGN_WIDTH
 from core.models import Mechanism
 from core.pipelines.identification import Identification
 
@@ -20,6 +21,9 @@ Array = NDArray[np.float64]
 Float32 = NDArray[np.float32]
 
 _STORED = np.dtype("<f4")
+_REVERSAL = {"revolute": SIGN_WIDTH, "prismatic": 0.1 * SIGN_WIDTH}
+"""rad/s (m/s) over which dry friction changes its sign. A slide that moves by centimetres is seldom fast enough for the
+width of a turning joint: most of its motion would be left without its friction."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,9 @@ def build_table(
     if samples.n_joints != model.n_joints:
         raise InputError(f"the trajectory has {samples.n_joints} joints, {model.name} has {model.n_joints}")
     used = _gains(identification, gains)
-    effort = identification.predict(samples.q, samples.qd, samples.qdd, period=samples.period, smooth=True)
+    widths = [_REVERSAL[kind] for kind in model.joint_types]
+    rounded = replace(identification, friction=identification.friction.with_sign_widths(widths))
+    effort = rounded.predict(samples.q, samples.qd, samples.qdd, period=samples.period, smooth=True)
     current: Array | None
     if identification.unit == "A":
         if used is None:

@@ -86,7 +86,7 @@ class Hysteresis(Shaped):
     def nonnegative(self, law: VelocityLaw) -> tuple[str, ...]:
         return ()
 
-    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, smooth: bool) -> Array:
+    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, sign_width: float) -> Array:
         direction = float(np.tanh(motion.qd[0, joint] / SIGN_WIDTH))
         return self._scaled(stop_states(motion.q[:, joint], direction), motion, joint)
 

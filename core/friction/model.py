@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from core.errors import InputError
 from core.friction.laws import SIGN_WIDTH
@@ -22,10 +22,14 @@ _SLIDING = 0.02
 
 @dataclass(frozen=True)
 class JointFriction:
-    """Friction of one joint: a velocity law, and terms that compose with it."""
+    """Friction of one joint: a velocity law, and terms that compose with it.
+
+    ``sign_width``, rad/s (m/s), is what the smooth sign changes over where a torque without jumps is asked for.
+    """
 
     law: VelocityLaw
     terms: tuple[FrictionTerm, ...] = ()
+    sign_width: float = SIGN_WIDTH
 
     @property
     def parts(self) -> tuple[VelocityLaw | FrictionTerm, ...]:
@@ -82,11 +86,12 @@ class JointFriction:
         """Return the columns (N, k) of one of ``parts``."""
         if part is self.law:
             return self.law.columns(motion.qd[:, joint], sign_width=0.0)
-        return next(t for t in self.terms if t is part).columns(motion, joint, self.law, smooth=False)
+        return next(t for t in self.terms if t is part).columns(motion, joint, self.law, sign_width=0.0)
 
     def columns(self, motion: JointMotion, joint: int, *, smooth: bool = False) -> Array:
-        law = self.law.columns(motion.qd[:, joint], sign_width=SIGN_WIDTH if smooth else 0.0)
-        return np.hstack([law, *(term.columns(motion, joint, self.law, smooth=smooth) for term in self.terms)])
+        width = self.sign_width if smooth else 0.0
+        law = self.law.columns(motion.qd[:, joint], sign_width=width)
+        return np.hstack([law, *(term.columns(motion, joint, self.law, sign_width=width) for term in self.terms)])
 
     def sliding(self, motion: JointMotion, joint: int, direction: float) -> Array:
         """Return ``columns`` as if the joint slid slowly in ``direction`` wherever it is."""
@@ -139,6 +144,11 @@ class FrictionModel:
     def specification(self) -> list[str]:
         """What ``friction_model`` rebuilds this from: one ``law(shape=value)+term`` per joint."""
         return [joint.specification for joint in self.joints]
+
+    def with_sign_widths(self, widths: ArrayLike) -> Self:
+        """Return the same friction with other widths (n,) of its joints' smooth signs, rad/s (m/s)."""
+        pairs = zip(self.joints, np.asarray(widths, dtype=np.float64).tolist(), strict=True)
+        return replace(self, joints=tuple(replace(joint, sign_width=width) for joint, width in pairs))
 
     def columns(self, motion: JointMotion, *, smooth: bool = False) -> tuple[Array, ...]:
         """Return one (N, k_j) array per joint, in the order of ``names``."""

@@ -178,7 +178,7 @@ class FrictionTerm(Protocol):
         """Return those of them that cannot be negative."""
         ...
 
-    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, smooth: bool) -> Array:
+    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, sign_width: float) -> Array:
         """Return (N, k): the torque of ``joint`` (from 0) per unit of each parameter."""
         ...
 

@@ -11,7 +11,6 @@ import scipy
 from numpy.typing import NDArray
 
 from core.errors import InputError
-from core.friction.laws import SIGN_WIDTH
 from core.friction.term import Shape, Shaped, VelocityLaw, link_torque
 from core.signals.motion import JointMotion
 
@@ -21,7 +20,7 @@ Array = NDArray[np.float64]
 class WithoutMemory(ABC):
     """Columns of the present sample alone, so that sliding is a matter of another velocity."""
 
-    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, smooth: bool) -> Array:
+    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, sign_width: float) -> Array:
         return self._at(motion, joint, motion.qd[:, joint])
 
     def sliding(self, motion: JointMotion, joint: int, law: VelocityLaw, qd: Array) -> Array:
@@ -207,8 +206,8 @@ class Warmup(Shaped):
     def nonnegative(self, law: VelocityLaw) -> tuple[str, ...]:
         return ()
 
-    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, smooth: bool) -> Array:
-        columns = law.columns(motion.qd[:, joint], sign_width=SIGN_WIDTH if smooth else 0.0)
+    def columns(self, motion: JointMotion, joint: int, law: VelocityLaw, *, sign_width: float) -> Array:
+        columns = law.columns(motion.qd[:, joint], sign_width=sign_width)
         return self._heated(motion, joint, law, columns)
 
     def sliding(self, motion: JointMotion, joint: int, law: VelocityLaw, qd: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -50,6 +51,7 @@ class ServiceContext:
     metrics: Metrics
     workers: WorkerProbe
     exports: ResultExports
+    executor: Executor
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Streams = field(default_factory=Streams)
 
@@ -117,7 +119,7 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         stack.push_async_callback(engine.close)
         await engine.start()
         await asyncio.gather(*(device.start() for device in devices.values()))
-        asked = WorkerProbe(executor), ResultExports(executor)
+        asked = WorkerProbe(executor), ResultExports(executor), executor
         context = ServiceContext(settings, Keys(key, database), database, devices, engine, Metrics(database), *asked)
         stack.push_async_callback(context.begin_close)
         if settings.keep_recordings_days is not None:

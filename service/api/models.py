@@ -239,6 +239,18 @@ class Frame(BaseModel):
     signals: dict[str, Envelope]
 
 
+class WrenchView(BaseModel):
+    """What acts on a platform from outside, payload that its model does not know of included."""
+
+    controller_time: Annotated[float, Field(description="That it is for, s.")]
+    delay: Annotated[float, Field(description="By which that is before the newest sample, s.")]
+    wrench: Annotated[
+        list[float],
+        Field(description="Force x y z, N, and moment x y z about the platform's origin, N·m, in the base's frame."),
+    ]
+    std: Annotated[list[float], Field(description="Standard deviations, from the residuals of the result's forces.")]
+
+
 class RobotView(BaseModel):
     """A robot as it is configured, and whether it is there."""
 

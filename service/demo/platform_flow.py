@@ -27,8 +27,8 @@ MOVING = 1e-3
 """m/s of a leg's target, from which on it is asked to move."""
 
 DESIGNS: dict[str, dict[str, Any]] = {
-    "excitation": {"criterion": "cond", "harmonics": 5, "period": 10.0, "time_budget": 12.0, "seed": 0},
-    "validation": {"criterion": "d_optimal", "harmonics": 3, "period": 8.0, "time_budget": 3.0, "seed": 1},
+    "excitation": {"criterion": "cond", "harmonics": 5, "period": 10.0, "time_budget": 20.0, "seed": 0},
+    "validation": {"criterion": "d_optimal", "harmonics": 3, "period": 8.0, "time_budget": 6.0, "seed": 1},
 }
 """What is designed within the model's own limits: one motion to identify on, another kind to judge on."""
 

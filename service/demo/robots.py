@@ -96,7 +96,7 @@ _ROBOTS: tuple[DemoRobot, ...] = (
         cycle_time=0.001,
         base_parameters=15,
         without=("Ia1", "Ia2+Ia3+Ia4"),  # turning of legs about themselves
-        friction="stribeck+load(1)",
+        friction="stribeck",
         settings={"driver": "beckhoff_ads", "rate_hz": 1000.0, "model": "upru6", "tracking_limit": 0.01},
     ),
 )

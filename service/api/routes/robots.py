@@ -22,10 +22,15 @@ from service.api.models import (
     RobotStatus,
     RobotView,
     StopBody,
+    WrenchView,
 )
 from service.api.openapi import problems
 from service.api.robot_status import permit_view, robot_status
 from service.api.sse import EventStream
+from service.api.wrench import LARGEST_RATE as MOST_WRENCHES
+from service.api.wrench import WrenchEstimator, wrench_events
+from service.errors import ConflictError
+from service.jobs.context import in_view
 from service.motion import LeaseGrant, MotionGuard
 from service.storage import feedforward, results
 from service.storage.states import ResultState
@@ -34,6 +39,7 @@ DEFAULT_SIGNALS = [Signal.Q, Signal.QD, Signal.CURRENT]
 
 router = APIRouter(prefix="/robots", tags=["robots"], responses=problems(404))
 
+SensorResult = Annotated[str, Query(description="Of the platform's sensors, in N; validated.")]
 LeaseToken = Annotated[str | None, Header(alias="Lease-Token", description="The token that came with the lease.")]
 
 
@@ -88,6 +94,36 @@ def stream_state(
     guard = context.guard(robot)
     events = live_events(lambda: robot_status(guard), rate, signal)
     return EventStream(events, context.closing, context.streams)
+
+
+@router.get(
+    "/{robot}/wrench/stream",
+    summary="Follow the wrench on a platform",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Server-sent events: `wrench` (a `WrenchView`), or `problem` (code and detail) while there "
+            "is none.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **problems(409, 429),
+    },
+)
+async def stream_wrench(
+    context: Context,
+    robot: str,
+    result_id: SensorResult,
+    rate: Annotated[float, Query(gt=0, le=MOST_WRENCHES, description="Estimates per second.")] = 10.0,
+) -> EventStream:
+    """What acts on a 6-UPRU platform from outside, by its force sensors, until the client goes or the service stops."""
+    estimator = await _wrench_estimator(context, robot, result_id)
+    return EventStream(wrench_events(estimator, rate), context.closing, context.streams)
+
+
+@router.get("/{robot}/wrench", summary="Get the wrench on a platform", responses=problems(409))
+async def get_wrench(context: Context, robot: str, result_id: SensorResult) -> WrenchView:
+    """The newest estimate. 409 `wrench-unknown` while samples are missing."""
+    return await (await _wrench_estimator(context, robot, result_id)).now()
 
 
 @router.post(
@@ -158,6 +194,17 @@ async def reset_fault(context: Context, robot: str, lease_token: LeaseToken = No
     guard = context.guard(robot)
     await guard.reset(lease_token)
     return permit_view(guard)
+
+
+async def _wrench_estimator(context: ServiceContext, robot: str, result_id: str) -> WrenchEstimator:
+    device = context.guard(robot).device
+    result = await in_view(context.database, results.get, result_id)
+    if result.robot != robot:
+        raise ConflictError(
+            f"result {result_id} is of {result.robot}, not of {robot}", code="result-of-other-robot", id=result_id
+        )
+    results.require_usable(result)
+    return await WrenchEstimator.open(context.executor, result, device)
 
 
 def _grant(guard: MotionGuard, grant: LeaseGrant) -> LeaseGrantView:

@@ -28,7 +28,7 @@ GRAVITY = 9.81 * np.array([0.01, -0.012, -np.sqrt(1.0 - 0.01**2 - 0.012**2)])
 DRIVE_GAIN = np.array([250.0, 240.0, 263.0, 255.0, 246.0, 251.0])
 SCREW = np.array([90.0, 85.0, 99.0, 80.0, 94.0, 92.0])
 AXIAL = ["Ia1", "Ia2+Ia3+Ia4"]
-PERIOD = 0.002
+PERIOD = 0.004
 HEXAPOD = {
     "driver": "beckhoff_ads",
     "host": "127.0.0.1",
@@ -47,9 +47,9 @@ def platform() -> SixUPRU:
 
 
 def motion(seed: int, size: float = 1.0) -> FourierQuintic:
-    """A motion of the platform about its home; ``size`` 1 keeps all limits."""
+    """A motion of the platform about its home; ``size`` 0.2 is within its limits."""
     random, home = np.random.default_rng(seed), platform().home
-    a, b = random.uniform(-1.0, 1.0, (2, 6, 5)) * size * np.array([0.05, 0.05, 0.05, 0.15, 0.15, 0.15])[:, None]
+    a, b = random.uniform(-1.0, 1.0, (2, 6, 5)) * size * np.array([0.04, 0.04, 0.04, 0.1, 0.1, 0.1])[:, None]
     return FourierQuintic(10.0, a, b, home, home)
 
 
@@ -184,7 +184,7 @@ def store(b: Any, trajectory: FourierQuintic) -> str:
 def test_what_is_played_is_what_a_table_was_loaded_for(tmp_path: Path) -> None:
     """The controller tells trajectories by their bytes, so both ways have to give the same."""
     channel: Any = type("Channel", (), {"report": staticmethod(lambda *_: None)})
-    definition, files = motion(2).definition(), (tmp_path / "played.npz", tmp_path / "loaded.npz")
+    definition, files = motion(2, 0.2).definition(), (tmp_path / "played.npz", tmp_path / "loaded.npz")
     prepare_motion(
         channel,
         definition=definition,
@@ -202,7 +202,7 @@ def test_what_is_played_is_what_a_table_was_loaded_for(tmp_path: Path) -> None:
         model="upru6",
         period=PERIOD,
         cycle_time=PERIOD,
-        current=np.ones((5001, 6), "<f4").tobytes(),
+        current=np.ones((2501, 6), "<f4").tobytes(),
         n_joints=6,
         trajectory=files[1],
         table=tmp_path / "table.npz",
