@@ -128,8 +128,8 @@ class PlatformReport:
         samples, lost = account_of(outcome.recordings)
         document, excitation = outcome.forces["document"], outcome.designs["excitation"]
         console.print(
-            f"cond(K_b) {excitation['condition_number']:.1f} as designed ({excitation['candidates']} candidates); "
-            f"{len(document['base_parameters'])} base parameters; {samples} samples recorded, {lost} lost; feedforward "
+            f"{samples} samples recorded, {lost} lost; cond(K_b) {excitation['condition_number']:.1f} as designed "
+            f"({excitation['candidates']} candidates); {len(document['base_parameters'])} base parameters; feedforward "
             f"table version {outcome.table['version']}, {outcome.table['samples']} rows"
         )
         console.print(

@@ -155,13 +155,11 @@ class MotionControl:
             await asyncio.sleep(KEEP_ALIVE_PERIOD)
 
     def _refuse_unless_ready(self, request: MotionRequest) -> None:
+        self._refuse_unless_meant()
         now = time.monotonic()
         safety = self._watch.safety_stop
-        info = self._acquisition.info
         n_joints = self._driver.capabilities.n_joints
         refusals = (
-            (not self._motion_enabled, "motion-disabled", "motion is not enabled for this robot"),
-            (self._run is not None, "robot-busy", f"motion {self.motion_id} is under way"),
             (
                 self._authority_until is None or self._authority_until <= now,
                 "no-authority",
@@ -177,12 +175,6 @@ class MotionControl:
                 "not-streaming",
                 f"the robot is not streaming: {self._acquisition.reason}",
             ),
-            (
-                self._virtual and not (info is not None and info.virtual),
-                "not-virtual",
-                "the settings call this robot virtual, but its controller does not say that it is "
-                f"(model: {info and info.model}); correct the address or the settings",
-            ),
             (safety is not None, getattr(safety, "code", None), getattr(safety, "reason", None)),
             (
                 len(request.tracking_limit) != n_joints,
@@ -193,6 +185,20 @@ class MotionControl:
         for refused, code, reason in refusals:
             if refused:
                 raise MotionRefused(str(reason), code=code)
+
+    def _refuse_unless_meant(self) -> None:
+        """Refuse what would move another robot than the settings mean, or one that moves already."""
+        info = self._acquisition.info
+        if not self._motion_enabled:
+            raise MotionRefused("motion is not enabled for this robot", code="motion-disabled")
+        if self._run is not None:
+            raise MotionRefused(f"motion {self.motion_id} is under way", code="robot-busy")
+        if self._acquisition.connection == "streaming" and self._virtual and not (info is not None and info.virtual):
+            raise MotionRefused(
+                "the settings call this robot virtual, but its controller does not say that it is "
+                f"(model: {info and info.model}); correct the address or the settings",
+                code="not-virtual",
+            )
 
     def _refuse_unless_at_start(self, request: MotionRequest, trajectory: PlayableTrajectory) -> None:
         problem = self._start_problem(request, trajectory)
@@ -334,12 +340,17 @@ class MotionControl:
         Raises
         ------
         DynidError
-            ``feedforward-unsupported``, ``robot-busy``, or why the controller does not take it.
+            ``feedforward-unsupported``, ``motion-disabled``, ``robot-busy``, ``not-streaming``, ``not-virtual``, or
+            why the controller does not take it.
         """
         if not self._driver.capabilities.feedforward:
             raise DriverError("this robot's controller takes no feedforward table", code="feedforward-unsupported")
-        if self._run is not None:
-            raise MotionRefused(f"motion {self.motion_id} is under way", code="robot-busy")
+        if self._acquisition.connection != "streaming":
+            raise MotionRefused(
+                f"the robot is not streaming: {self._acquisition.reason}; what its controller is, is not known",
+                code="not-streaming",
+            )
+        self._refuse_unless_meant()
         driver = cast(FeedforwardDriver, self._driver)
         if trajectory is None or table is None:
             await asyncio.to_thread(driver.clear_feedforward)

@@ -15,8 +15,18 @@ pytestmark = pytest.mark.timeout(600)  # s, with the wait for others of its kind
 DEMO = [sys.executable, "-m", "service.cli", "demo"]
 
 
-@pytest.mark.parametrize(("robot", "rate"), [("ur10e", 500), pytest.param("coman_r5", 1000, marks=pytest.mark.long)])
-def test_the_whole_way_passes_its_own_checks(tmp_path: Path, loopback_host: str, robot: str, rate: int) -> None:
+@pytest.mark.parametrize(
+    ("robot", "rate", "motions", "base_parameters"),
+    [
+        ("ur10e", 500, (20, 12), 40),
+        pytest.param("coman_r5", 1000, (20, 12), 40, marks=pytest.mark.long),
+        pytest.param("upru6", 1000, (10, 8, 8), 15, marks=pytest.mark.long),
+    ],
+)
+def test_the_whole_way_passes_its_own_checks(
+    tmp_path: Path, loopback_host: str, robot: str, rate: int, motions: tuple[int, ...], base_parameters: int
+) -> None:
+    """``motions`` are the durations of what is recorded, s."""
     report = tmp_path / "demo.json"
     arguments = ["--robot", robot, "--robot-host", loopback_host, "--json", str(report)]
     done = subprocess.run(
@@ -31,11 +41,11 @@ def test_the_whole_way_passes_its_own_checks(tmp_path: Path, loopback_host: str,
     assert seen["passed"]
     assert seen["robot"] == robot
     assert all(check["passed"] for check in seen["checks"])
-    assert seen["base_parameters"] == 40
+    assert seen["base_parameters"] == base_parameters
     assert seen["samples_lost"] == 0
-    assert seen["samples_recorded"] >= rate * (20 + 12)
+    assert seen["samples_recorded"] >= rate * sum(motions)
     recordings = list((tmp_path / "data" / "recordings").rglob("*.mcap"))
-    assert len(recordings) == 2
+    assert len(recordings) == len(motions)
     assert "samples recorded, 0 lost" in done.stdout
 
 
