@@ -301,6 +301,8 @@ def test_every_route_that_is_promised_exists(openapi: dict[str, Any]) -> None:
         "/robots/{robot}": "GET",
         "/robots/{robot}/state": "GET",
         "/robots/{robot}/state/stream": "GET",
+        "/robots/{robot}/wrench": "GET",
+        "/robots/{robot}/wrench/stream": "GET",
         "/robots/{robot}/lease": "POST PUT DELETE",
         "/robots/{robot}/permit": "POST DELETE",
         "/robots/{robot}/stop": "POST",

@@ -125,9 +125,9 @@ def test_motions_over_the_plc_and_what_is_told_of_them(
 
             table = tmp_path / "feedforward.npz"
             np.savez(table, period=0.1, current=np.full((11, 6), 0.3))
-            await device.load_feedforward(sway().trajectory, table)
-            assert virtual_upru6.request("statistics")["feedforward_version"] != 0
-            await device.load_feedforward(None, None)
+            version = await device.load_feedforward(sway().trajectory, table)
+            assert version == virtual_upru6.request("statistics")["feedforward_version"] != 0
+            assert await device.load_feedforward(None, None) is None
             assert virtual_upru6.request("statistics")["feedforward_version"] == 0
             table.write_bytes(b"no table")
             with pytest.raises(DriverError) as torn:
@@ -183,5 +183,20 @@ def test_a_host_that_hangs_leaves_a_robot_that_the_plc_stops(
             assert end.outcome == "faulted"
             await until(lambda: virtual_upru6.request("statistics")["mode"] == "FAULTED", 3.0)
             assert virtual_upru6.request("statistics")["error"] == "HEARTBEAT_LOST"
+
+    asyncio.run(run())
+
+
+def test_no_table_goes_to_a_robot_that_may_not_be_moved(
+    virtual_upru6: VirtualUpru6, tmp_path: Path, sway: Callable[..., MotionRequest]
+) -> None:
+    async def run() -> None:
+        async with supervised(virtual_upru6, tmp_path, motion_enabled=False) as device:
+            table = tmp_path / "feedforward.npz"
+            np.savez(table, period=0.1, current=np.full((11, 6), 0.3))
+            with pytest.raises(DriverError) as refused:
+                await device.load_feedforward(sway().trajectory, table)
+            assert refused.value.code == "motion-disabled"
+            assert virtual_upru6.request("statistics")["feedforward_version"] == 0
 
     asyncio.run(run())
