@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from core.errors import InputError
 from core.models import SixUPRU
 from core.models.arguments import shaped
-from core.streaming.samples import SampleBlock
+from core.streaming.samples import STATUS_SENSOR_SATURATED, SampleBlock
 
 Array = NDArray[np.float64]
 
@@ -99,7 +99,8 @@ class ExternalWrench:
         Raises
         ------
         InputError
-            The samples are of another number of joints, or without a measured force.
+            The samples are of another number of joints, without a measured force, or with one that is its sensor's
+            limit (``sensor-saturated``).
         KinematicsError
             No pose of the platform has these leg lengths.
         """
@@ -109,6 +110,14 @@ class ExternalWrench:
             raise InputError(
                 "samples come without a measured force; a wrench needs the force sensors of all legs",
                 code="signal-missing",
+            )
+        saturated = np.flatnonzero(block["status"] & STATUS_SENSOR_SATURATED)
+        if saturated.size:
+            at = float(block["controller_time"][saturated[0]])
+            raise InputError(
+                f"a force sensor is at its limit at t = {at:.3f} s; what it shows is no measurement",
+                code="sensor-saturated",
+                time=at,
             )
         times, sequence = block["controller_time"], block["sequence"].astype(np.int64)
         whole = np.append(self._last, sequence)

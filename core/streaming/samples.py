@@ -31,6 +31,7 @@ STATUS_PROGRAM_RUNNING = 1 << 1
 STATUS_PROTECTIVE_STOP = 1 << 2
 STATUS_EMERGENCY_STOP = 1 << 3
 STATUS_FAULT = 1 << 4
+STATUS_SENSOR_SATURATED = 1 << 5  # a torque or force is its sensor's limit, and no measurement
 
 
 def sample_dtype(n_joints: int) -> np.dtype[Any]:

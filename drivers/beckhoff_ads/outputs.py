@@ -13,6 +13,7 @@ from core.streaming.samples import (
     STATUS_MOVING,
     STATUS_PROGRAM_RUNNING,
     STATUS_PROTECTIVE_STOP,
+    STATUS_SENSOR_SATURATED,
     SampleBlock,
     sample_dtype,
 )
@@ -35,6 +36,7 @@ _STATUS = (
     (Status.STOPPED_BY_PLC, STATUS_PROTECTIVE_STOP),
     (Status.EMERGENCY_STOP, STATUS_EMERGENCY_STOP),
     (Status.DRIVE_FAULT, STATUS_FAULT),
+    (Status.SENSOR_SATURATED, STATUS_SENSOR_SATURATED),
 )
 _MOVING_MODES = (Mode.APPROACHING, Mode.PLAYING, Mode.STOPPING)
 _SAMPLE = sample_dtype(LEGS)

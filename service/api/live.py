@@ -22,6 +22,7 @@ from core.streaming.samples import (
     STATUS_MOVING,
     STATUS_PROGRAM_RUNNING,
     STATUS_PROTECTIVE_STOP,
+    STATUS_SENSOR_SATURATED,
     SampleBlock,
 )
 from service.api.models import Envelope, Frame, RobotStatus, SampleView
@@ -37,6 +38,7 @@ FLAGS: Mapping[int, str] = {
     STATUS_PROTECTIVE_STOP: "protective-stop",
     STATUS_EMERGENCY_STOP: "emergency-stop",
     STATUS_FAULT: "fault",
+    STATUS_SENSOR_SATURATED: "sensor-saturated",
 }
 
 

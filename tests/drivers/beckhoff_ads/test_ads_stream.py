@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from core.streaming.samples import STATUS_EMERGENCY_STOP, STATUS_PROTECTIVE_STOP, SampleBlock
+from core.streaming.samples import STATUS_EMERGENCY_STOP, STATUS_PROTECTIVE_STOP, STATUS_SENSOR_SATURATED, SampleBlock
 from drivers.beckhoff_ads.address import PlcAddress
 from drivers.beckhoff_ads.driver import BeckhoffAdsDriver, create
 from drivers.beckhoff_ads.session import AdsLink
@@ -204,6 +204,7 @@ def test_a_saturated_sensor_is_told(source: AdsRingReader, virtual_upru6: Virtua
         block = read(source, 0.3)
     finally:
         virtual_upru6.request("saturate", leg=3, on=False)
+    assert block["status"][-1] & STATUS_SENSOR_SATURATED
     assert (block["torque"][-1, 2] == 5000.0) and (block["torque"][-1, [0, 1, 3, 4, 5]] < 1000.0).all()
     assert any("force sensor of leg 3" in notice for notice in source.take_notices())
 

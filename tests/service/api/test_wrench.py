@@ -19,7 +19,7 @@ from core.pipelines.identify import identify
 from core.pipelines.leg_drives import identify_drives
 from core.recordings import Recording
 from core.streaming.ring import RingWriter
-from core.streaming.samples import sample_dtype
+from core.streaming.samples import STATUS_SENSOR_SATURATED, sample_dtype
 from service.api.models import WrenchView
 from service.api.wrench import WrenchEstimator, wrench_events
 from service.devices import DeviceStatus
@@ -107,6 +107,11 @@ def test_a_push_shows_as_a_wrench(
             first = await anext(events)
             assert first.name == "wrench"
             assert isinstance(first.data, WrenchView)
+            block["sequence"] += 300
+            block["status"][-1] = STATUS_SENSOR_SATURATED
+            ring.push(block)
+            with pytest.raises(InputError, match="a force sensor is at its limit"):
+                await estimator.now()
             device.status = status.model_copy(update={"connection": "disconnected"})
             second = await anext(events)
             assert (second.name, second.data["code"]) == ("problem", "wrench-unknown")  # type: ignore[index]
