@@ -181,6 +181,24 @@ def store(b: Any, trajectory: FourierQuintic) -> str:
         ).id
 
 
+def test_nothing_is_loaded_while_the_robot_moves(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench(robots={"r1": HEXAPOD}) as b:
+            b.device.steps = 10_000
+            play = {"robot": "r1", "trajectory_id": store(b, motion(2, 0.2)), "approach": None, "record": False}
+            lease = await b.arm()
+            row = await b.engine.submit("play", play, lease_token=lease)
+            await b.until(row.id, lambda update: update.phase == "play", seconds=120.0)
+            with pytest.raises(ConflictError) as refused:
+                await b.engine.submit("load_feedforward", {"robot": "r1", "table_id": None}, lease_token=lease)
+            assert refused.value.code == "robot-busy"
+            await b.engine.cancel(row.id)
+            assert (await b.follow(row.id)).state == "cancelled"
+            assert (await ended(b, "load_feedforward", lease, robot="r1", table_id=None)).state == "succeeded"
+
+    asyncio.run(scenario())
+
+
 def test_what_is_played_is_what_a_table_was_loaded_for(tmp_path: Path) -> None:
     """The controller tells trajectories by their bytes, so both ways have to give the same."""
     channel: Any = type("Channel", (), {"report": staticmethod(lambda *_: None)})
