@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from core.errors import InputError
-from core.excitation import FourierQuintic
+from core.excitation import FourierQuintic, check_motion, trajectory_from_definition
 from core.excitation.motion_check import joint_samples
 from core.models import SixUPRU, resolve
 from core.recordings.mcap_log import McapSampleWriter
@@ -227,3 +228,22 @@ def test_what_is_played_is_what_a_table_was_loaded_for(tmp_path: Path) -> None:
     )
     played, loaded = (dict(np.load(file)) for file in files)
     assert all(played[name].tobytes() == loaded[name].tobytes() for name in ("t", "q", "qd"))
+
+
+def test_a_designed_motion_of_a_platform_is_one_that_may_be_played(bench: Callable[..., Any]) -> None:
+    """It begins at home; stated limits tighten those of the model."""
+
+    async def scenario() -> None:
+        async with bench(robots={"r1": HEXAPOD}) as b:
+            limits = {"joint_angle": 0.3, "condition": 6.0}
+            request = {"robot": "r1", "name": "new", "friction": None, "harmonics": 2, "period": 2.0, "limits": limits}
+            found = await succeeded(b, "excite", **request, time_budget=1.0)
+            assert found["condition_number"] < 1e5
+            with b.database.reading() as session:
+                definition = trajectories.get(session, found["trajectory_id"]).definition
+            samples = trajectory_from_definition(definition).sample(0.001)
+            np.testing.assert_allclose(samples.q[0], platform().home, atol=1e-12)
+            model = replace(platform(), joint_angle_limit=0.3, condition_limit=6.0)
+            assert max(max(margin.use) for margin in check_motion(samples, model).margins) <= 1.0
+
+    asyncio.run(scenario())
