@@ -83,9 +83,10 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
         dependencies=[*locked, Depends(authorise)],
         responses=problems(400, 401, 403, 413, 415, 422, 429),
     )
-    for module in (robots, jobs, recordings, trajectories, results, feedforward, access):
+    modules = (robots, jobs, recordings, trajectories, results, feedforward, access)
+    check_all_listed(module.router for module in modules)
+    for module in modules:
         api.include_router(module.router)
     app.include_router(api)
-    check_all_listed(app)
     app.include_router(health.open_router)
     app.include_router(health.router, dependencies=[] if settings.metrics_public else locked)

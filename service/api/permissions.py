@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, Request
 from fastapi.routing import APIRoute
 
 from service.access import Role
@@ -48,9 +48,10 @@ def authorise(request: Request) -> None:
     principal_of(request).require(needed, f"{request.method} {route.path}")
 
 
-def check_all_listed(app: FastAPI) -> None:
+def check_all_listed(routers: Iterable[APIRouter]) -> None:
     """Refuse to start with a route that changes something and that nobody has given a role."""
-    writing = [r.name for r in app.routes if isinstance(r, APIRoute) and r.methods and not r.methods <= READING]
+    routes = [route for router in routers for route in router.routes]
+    writing = [r.name for r in routes if isinstance(r, APIRoute) and not (r.methods or set()) <= READING]
     missing = sorted(set(writing) - set(ROLES))
     if missing:
         raise RuntimeError(f"no role is given for the routes {', '.join(missing)}")

@@ -7,8 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter
 
 from service.access import EVERYBODY, Principal, Role
+from service.api.permissions import check_all_listed
 from service.api.rate_limit import RateLimit
 from service.storage import Database, api_keys, audit, events, recordings
 
@@ -139,6 +141,21 @@ def test_who_guesses_keys_has_to_wait_and_who_has_one_does_not(start_service: An
         assert statuses[-1] == 429
         with running.client() as known:
             assert known.get(f"{API}/robots").status_code == 200
+
+
+def test_a_route_that_writes_and_has_no_role_keeps_the_service_from_starting() -> None:
+    router = APIRouter()
+
+    @router.get("/")
+    def look() -> None: ...
+
+    check_all_listed([router])
+
+    @router.delete("/")
+    def forgotten() -> None: ...
+
+    with pytest.raises(RuntimeError, match="forgotten"):
+        check_all_listed([router])
 
 
 def test_a_rate_limit_lets_so_many_through_and_recovers() -> None:
