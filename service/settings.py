@@ -81,6 +81,26 @@ class AdsSettings(BaseModel):
     ] = None
 
 
+class ApproachSettings(BaseModel):
+    """How the first pose of a motion is reached."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    speed: Annotated[Positive, Field(description="Of the fastest joint, rad/s (m/s).")]
+    acceleration: Annotated[Positive, Field(description="Of the fastest joint, rad/s² (m/s²).")]
+
+
+class CalibrationProfile(BaseModel):
+    """A motion that tells whether a robot is still as it was identified; used by ``dynid calibrate``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trajectory: Annotated[str, Field(min_length=1, description="Name of a stored trajectory; the newest is taken.")]
+    approach: ApproachSettings
+    level: Annotated[float, Field(gt=0, lt=0.5, description="Probability of a false alarm.")] = 1e-3
+    time_limit: Annotated[Positive, Field(description="s from first to last, after which it is cancelled.")] = 120.0
+
+
 class RobotSettings(BaseModel):
     """One robot. ``name`` is its key under ``[robots]`` and need not be repeated."""
 
@@ -106,6 +126,9 @@ class RobotSettings(BaseModel):
         WorkspaceSettings, Field(description="Floor, box and self-collision; what is absent is not checked.")
     ] = WorkspaceSettings()
     settle_time: Annotated[float, Field(ge=0, le=60, description="Rest before and after a motion, s.")] = 0.5
+    calibration: Annotated[
+        dict[str, CalibrationProfile], Field(description="Profiles of 'dynid calibrate', by name.")
+    ] = {}
     ads: Annotated[AdsSettings | None, Field(description="Of the driver beckhoff_ads, which needs it.")] = None
     layout: Annotated[
         str | None,

@@ -37,7 +37,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
 )
 """By the name of the route's function."""
 
-OPERATORS_JOBS = frozenset({JobKind.PLAY, JobKind.RECORD})
+OPERATORS_JOBS = frozenset({JobKind.PLAY, JobKind.RECORD, JobKind.CALIBRATE})
 """What an operator may submit; all other jobs are an engineer's."""
 
 

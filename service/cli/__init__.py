@@ -1,7 +1,7 @@
 """The command ``dynid``.
 
 Exit codes: 0 everything done and every check passed; 1 a check failed or the work could not be done
-(the error says what to do); 2 the command line itself is wrong.
+(the error says what to do); 2 the command line itself is wrong; 3 (calibrate) the robot is not as it was identified.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from core.errors import DynidError
-from service.cli import demo, drive_gains, excite, export, identify, keys, payload, serve, upkeep
+from service.cli import calibrate, demo, drive_gains, excite, export, identify, keys, payload, serve, upkeep
 from service.cli.options import ListOptionsCommand
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.command("payload", cls=ListOptionsCommand)(payload.payload)
 app.command("drive-gains", cls=ListOptionsCommand)(drive_gains.drive_gains)
 app.command("export")(export.export)
 app.command("convert")(export.convert)
+app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(upkeep.doctor)
 app.command("backup")(upkeep.backup)
 app.command("restore")(upkeep.restore)

@@ -160,6 +160,24 @@ def validate_result(
     return Judgement(report, reasons, report["rms_moving"], relative)
 
 
+def drift_of(
+    channel: TaskChannel,
+    *,
+    document: dict[str, Any],
+    sources: Sequence[RecordingSource],
+    sensors: Mapping[str, Any] | None,
+    level: float,
+) -> dict[str, Any]:
+    """Compare a robot with what was identified; return the document of a ``DriftTest``."""
+    from core.pipelines.drift import drift
+    from core.pipelines.identification import Identification
+
+    recordings = read_all(sources)
+    true = recordings if sensors is None else true_forces(recordings, sensors)
+    channel.report(0.2, "comparing")
+    return drift(Identification.from_document(document), true, level=level).to_document()
+
+
 def build_feedforward(
     channel: TaskChannel, *, document: dict[str, Any], definition: dict[str, Any], cycle_time: float
 ) -> TableData:

@@ -13,6 +13,7 @@ from service.storage.tables import EventRow, utc_now
 
 def record(
     session: Session,
+    /,
     kind: str,
     message: str,
     *,

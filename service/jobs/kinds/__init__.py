@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.jobs.context import Kind
+from service.jobs.kinds.calibrate import CALIBRATE
 from service.jobs.kinds.calibrate_sensors import CALIBRATE_SENSORS
 from service.jobs.kinds.drive_gains import DRIVE_GAINS
 from service.jobs.kinds.excite import EXCITE
@@ -23,6 +24,6 @@ KINDS: Mapping[JobKind, Kind[Any]] = {
     kind.name: kind
     for kind in (
         *(PLAY, RECORD, EXCITE, IDENTIFY, VALIDATE, FEEDFORWARD, LOAD_FEEDFORWARD),
-        *(PAYLOAD, DRIVE_GAINS, CALIBRATE_SENSORS, LEG_DRIVES),
+        *(CALIBRATE, PAYLOAD, DRIVE_GAINS, CALIBRATE_SENSORS, LEG_DRIVES),
     )
 }

@@ -20,6 +20,8 @@ from service.jobs.models.identification import (
     ValidateResult,
 )
 from service.jobs.models.motion import (
+    CalibrateRequest,
+    CalibrateResult,
     ExciteRequest,
     ExciteResult,
     LoadFeedforwardRequest,
@@ -38,6 +40,8 @@ from service.jobs.models.parallel import (
 from service.jobs.models.update import JobProblem, JobUpdate, LogLine
 
 __all__ = [
+    "CalibrateRequest",
+    "CalibrateResult",
     "CalibrateSensorsRequest",
     "CalibrateSensorsResult",
     "DriveGainsRequest",
@@ -80,7 +84,8 @@ JobRequest = Annotated[
     | DriveGainsRequest
     | CalibrateSensorsRequest
     | LegDrivesRequest
-    | LoadFeedforwardRequest,
+    | LoadFeedforwardRequest
+    | CalibrateRequest,
     Field(discriminator="kind"),
 ]
 JobResult = Annotated[
@@ -94,6 +99,7 @@ JobResult = Annotated[
     | DriveGainsResult
     | CalibrateSensorsResult
     | LegDrivesResult
-    | LoadFeedforwardResult,
+    | LoadFeedforwardResult
+    | CalibrateResult,
     Field(discriminator="kind"),
 ]

@@ -35,6 +35,7 @@ class JobKind(StrEnum):
     CALIBRATE_SENSORS = "calibrate_sensors"
     LEG_DRIVES = "leg_drives"
     LOAD_FEEDFORWARD = "load_feedforward"
+    CALIBRATE = "calibrate"
 
 
 class JobModel(BaseModel):

@@ -5,7 +5,7 @@ Every field that makes a robot move has to be written out by whoever asks: those
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -47,6 +47,42 @@ class PlayResult(JobModel):
     limit_use: Annotated[
         dict[str, list[float]],
         Field(description="Share of each limit that the trajectory uses, per joint; 1 = at the limit."),
+    ]
+
+
+class CalibrateRequest(JobModel):
+    """Move a robot along a stored trajectory and compare it with its result in force, joint by joint. Needs the permit
+    armed and the lease."""
+
+    kind: Literal[JobKind.CALIBRATE] = JobKind.CALIBRATE
+    robot: str
+    trajectory_id: str
+    approach: Annotated[
+        ApproachRequest | None,
+        Field(description="null: the robot must stand at the first pose already, and is refused if not."),
+    ]
+    level: Annotated[
+        float,
+        Field(
+            gt=0,
+            lt=0.5,
+            allow_inf_nan=False,
+            description="Probability that a robot that is as it was is flagged, by noise.",
+        ),
+    ] = 1e-3
+
+
+class CalibrateResult(JobModel):
+    """Whether the robot is as it was identified; a flagged one goes on with the same result, for a person to judge."""
+
+    kind: Literal[JobKind.CALIBRATE] = JobKind.CALIBRATE
+    outcome: Literal["accepted", "flagged"]
+    result_id: Annotated[str, Field(description="The result in force that it was compared with.")]
+    recording_id: str
+    summary: Annotated[str, Field(description="In words: friction of which joint, payload, or a sensor's gain.")]
+    drift: Annotated[
+        dict[str, Any],
+        Field(description="Changes with their causes, joints, p-values and sizes; errors before and after, per joint."),
     ]
 
 
