@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,8 @@ import typer
 
 from service.cli.outputs import check_output, write_json
 
+_PAUSE = 0.2
+"""s between two looks at whether the service is ready."""
 FLAGGED = 3
 """Exit code for a robot that is not as it was identified."""
 
@@ -45,8 +48,9 @@ def calibrate(
     chosen = profiles[profile]
     scheme = "http" if settings.tls_certificate is None else "https"
     address = url or f"{scheme}://{settings.host}:{settings.port}"
-    with Client(address, _key(settings, key_file)) as client:
-        _wait_until_ready(client, robot, wait)
+    until = time.monotonic() + wait
+    with Client(address, _key(settings, key_file, until)) as client:
+        _wait_until_ready(client, robot, until)
         request = {
             "kind": "calibrate",
             "robot": robot,
@@ -64,13 +68,10 @@ def calibrate(
         raise typer.Exit(FLAGGED)
 
 
-def _wait_until_ready(client: Any, robot: str, seconds: float) -> None:
+def _wait_until_ready(client: Any, robot: str, until: float) -> None:
     """Wait until the service answers and the robot's samples arrive."""
-    import time
-
     from service.client import ServiceUnreachableError
 
-    until = time.monotonic() + seconds
     while True:
         try:
             device = client.get(f"/robots/{robot}")["status"]
@@ -80,8 +81,8 @@ def _wait_until_ready(client: Any, robot: str, seconds: float) -> None:
         except ServiceUnreachableError as error:
             reason = error.detail
         if time.monotonic() > until:
-            raise ServiceUnreachableError(f"not ready within {seconds:g} s: {reason}", code="robot-not-ready")
-        time.sleep(0.2)
+            raise ServiceUnreachableError(f"not ready in time (--wait): {reason}", code="robot-not-ready")
+        time.sleep(_PAUSE)
 
 
 def _trajectory(client: Any, robot: str, name: str) -> str:
@@ -94,13 +95,16 @@ def _trajectory(client: Any, robot: str, name: str) -> str:
     return str(own[0])
 
 
-def _key(settings: Any, key_file: Path | None) -> str:
+def _key(settings: Any, key_file: Path | None, until: float) -> str:
+    """Return the key to use; the service's own is there once the service has started for the first time."""
     from core.errors import InputError
     from service.api.auth import KEY_FILE
 
     if settings.api_key is not None and key_file is None:
         return str(settings.api_key.get_secret_value())
     path = key_file or settings.data_dir / KEY_FILE
+    while key_file is None and not path.exists() and time.monotonic() < until:
+        time.sleep(_PAUSE)
     try:
         return path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
