@@ -169,10 +169,9 @@ class LegLimits(NonlinearLimits):
         q, qd, qdd = motion
         rows = len(q)
         by_q, by_qd, by_qdd = (np.zeros((rows, 18, 6)) for _ in range(3))
+        here = np.hstack(self._model.joint_motion(q, qd, qdd))
         for j in range(6):
-            step = _STEP * np.eye(6)[j]
-            above, below = (np.hstack(self._model.joint_motion(q + s * step, qd, qdd)) for s in (1.0, -1.0))
-            by_q[:, :, j] = (above - below) / (2.0 * _STEP)
+            by_q[:, :, j] = (np.hstack(self._model.joint_motion(q + _STEP * np.eye(6)[j], qd, qdd)) - here) / _STEP
         jacobian = by_q[:, :6]
         by_qd[:, 6:12], by_qd[:, 12:] = jacobian, 2.0 * by_q[:, 6:12]
         by_qdd[:, 12:] = jacobian

@@ -308,11 +308,11 @@ class SixUPRU(RobotValue):
         for j, unit in enumerate(np.eye(6)):
             omega = turning[:, j, None, :]
             n_rate = self._legs(poses, np.broadcast_to(unit, poses.shape))[..., 6:9]
-            e_rate = np.cross(omega, e)
+            e_rate = geometry.cross(omega, e)
             angles[..., 0, :, j] = geometry.turning_rates(self.base_axes, n, n_rate)
-            upper, upper_rate = n @ R, (n_rate - np.cross(omega, n)) @ R
+            upper, upper_rate = n @ R, (n_rate - geometry.cross(omega, n)) @ R
             angles[..., 1, :, j] = -geometry.turning_rates(self.platform_axes, upper, upper_rate)
-            change = np.concatenate([n_rate, np.cross(e_rate, n) + np.cross(e, n_rate)], axis=-1) * scale
+            change = np.concatenate([n_rate, geometry.cross(e_rate, n) + geometry.cross(e, n_rate)], axis=-1) * scale
             most, least = (np.einsum("ki,kij,kj->k", left[:, :, i], change, right[:, i]) for i in (0, 5))
             conditions[:, j] = (most - condition * least) / values[:, 5]
         return angles, conditions
@@ -330,7 +330,7 @@ class SixUPRU(RobotValue):
         """Return the angular velocities (N, 6, 3) in {B}, rad/s, of L2 to L4, and of L1, for q, qd (N, 6)."""
         legs = self._legs(q, qd)
         n = legs[..., 3:6]
-        across = np.cross(n, legs[..., 6:9])
+        across = geometry.cross(n, legs[..., 6:9])
         return across + legs[..., 18:19] * n, across + legs[..., 20:21] * n
 
     def _legs(self, q: ArrayLike, qd: ArrayLike | None = None, qdd: ArrayLike | None = None) -> Array:

@@ -22,10 +22,17 @@ def rotations(q: Array) -> Array:
     return np.array(rows).transpose(2, 0, 1)
 
 
+def cross(a: Array, b: Array) -> Array:
+    """Return the vector product of (..., 3) and (..., 3); NumPy's own takes several times as long on few vectors."""
+    x, y, z = a[..., 0], a[..., 1], a[..., 2]
+    u, v, w = b[..., 0], b[..., 1], b[..., 2]
+    return np.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-1)
+
+
 def jacobian(legs: Array) -> Array:
     """Return J (N, 6, 6), rows [n, e x n], of legs (N, 6, LEG)."""
     n = legs[..., 3:6]
-    return np.concatenate([n, np.cross(legs[..., :3], n)], axis=-1)
+    return np.concatenate([n, cross(legs[..., :3], n)], axis=-1)
 
 
 def turned(axes: Array, before: Array, now: Array) -> Array:
@@ -36,7 +43,7 @@ def turned(axes: Array, before: Array, now: Array) -> Array:
     """
     along, along_before = np.sum(now * axes, axis=-1), np.sum(before * axes, axis=-1)
     flat, flat_before = now - along[..., None] * axes, before - along_before[..., None] * axes
-    sine = np.sum(np.cross(flat_before, flat) * axes, axis=-1)
+    sine = np.sum(cross(flat_before, flat) * axes, axis=-1)
     first = np.arctan2(sine, np.sum(flat_before * flat, axis=-1))
     return np.stack([first, np.arcsin(along_before) - np.arcsin(along)], axis=-1)
 
@@ -45,7 +52,7 @@ def turning_rates(axes: Array, now: Array, rate: Array) -> Array:
     """Return the rates (..., 2) of ``turned`` for directions now (..., 3) that change at rate (..., 3)."""
     along = np.sum(now * axes, axis=-1)
     flat = now - along[..., None] * axes
-    first = np.sum(np.cross(axes, flat) * rate, axis=-1) / np.sum(flat**2, axis=-1)
+    first = np.sum(cross(axes, flat) * rate, axis=-1) / np.sum(flat**2, axis=-1)
     return np.stack([first, -np.sum(rate * axes, axis=-1) / np.sqrt(1.0 - along**2)], axis=-1)
 
 
