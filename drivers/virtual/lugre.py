@@ -1,7 +1,7 @@
 """LuGre friction of the simulated joints: bristles that bend, then slide.
 
     z' = v - sigma0 |v| z / g(v),   g(v) = fc + (fs - fc) exp(-(v / vs)^2)
-    F  = sigma0 z + sigma1 z' + fv v
+    F  = sigma0 z + sigma1 z' + fv |v|^e sgn(v),   e = 1 unless something else is said
 
 Source: Canudas de Wit, Olsson, Astrom, Lischinsky, "A new model for control of systems with friction",
 IEEE Transactions on Automatic Control 40(3), 1995.
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-COLUMNS = ("stiffness", "damping", "coulomb", "static", "stribeck_speed", "viscous")
+COLUMNS = ("stiffness", "damping", "coulomb", "static", "stribeck_speed", "viscous", "exponent")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class LuGreFriction:
     """Friction of n joints; every array is (n,).
 
     ``stiffness`` sigma0 in N·m/rad and ``damping`` sigma1 in N·m·s/rad of the bristles, ``coulomb`` fc and
-    ``static`` fs in N·m, ``stribeck_speed`` vs in rad/s, ``viscous`` fv in N·m·s/rad.
+    ``static`` fs in N·m, ``stribeck_speed`` vs in rad/s, ``viscous`` fv in N·m·s/rad, with an ``exponent`` of the speed
+    (where there is one, fv is in N·m at 1 rad/s).
     """
 
     stiffness: Array
@@ -35,16 +36,22 @@ class LuGreFriction:
     static: Array
     stribeck_speed: Array
     viscous: Array
+    exponent: Array | None = None
 
     def table(self) -> Array:
-        """Return the parameters as the kernels take them: (n, 6), columns ``COLUMNS``."""
-        return np.ascontiguousarray(np.column_stack([getattr(self, name) for name in COLUMNS]))
+        """Return the parameters as the kernels take them: (n, 7), columns ``COLUMNS``."""
+        columns = [getattr(self, name) for name in COLUMNS[:-1]]
+        return np.ascontiguousarray(np.column_stack([*columns, self._exponent]))
 
     def steady_state(self, qd: ArrayLike) -> Array:
         """Return the torque in N·m that sliding at constant ``qd`` (..., n) rad/s takes; 0 at rest."""
         speed = np.asarray(qd, dtype=np.float64)
         level = self.coulomb + (self.static - self.coulomb) * np.exp(-((speed / self.stribeck_speed) ** 2))
-        return level * np.sign(speed) + self.viscous * speed
+        return level * np.sign(speed) + self.viscous * np.sign(speed) * np.abs(speed) ** self._exponent
+
+    @property
+    def _exponent(self) -> Array:
+        return np.ones_like(self.viscous) if self.exponent is None else self.exponent
 
 
 @njit(cache=True, error_model="numpy")
@@ -68,5 +75,6 @@ def bend(row: Array, z: float, v: float, dt: float) -> tuple[float, float, float
         bent = z + v * dt
         reach = dt
     sticking = 1.0 - stiffness * bent * math.copysign(1.0, v) / level
-    torque = stiffness * bent + damping * v * sticking + row[5] * v
+    drag = row[5] * v if row[6] == 1.0 else math.copysign(row[5] * abs(v) ** row[6], v)
+    torque = stiffness * bent + damping * v * sticking + drag
     return bent, torque, (stiffness * reach + damping) * max(sticking, 0.0)

@@ -34,6 +34,8 @@ _INTEGRAL_RATE = 10.0  # 1/s, integral action over proportional
 _SPEED_FILTER = 2.0 * math.pi * 150.0  # rad/s, of the drive's speed signal
 _SMOOTH_SIGN = 0.02  # rad/s over which the controller's friction compensation changes sign
 _DEADBAND_STEPS = 2.0  # of the joint encoder, without integral action: no hunting around a standstill
+_OWN: Array = np.empty(0)
+"""In the place of a feedforward: the controller's own."""
 _TYPICAL_POSES = np.array(
     [
         [0.0, -1.57, 1.57, -1.57, -1.57, 0.0],
@@ -79,7 +81,7 @@ class Drives(NamedTuple):
 class Joints(NamedTuple):
     """The true joints."""
 
-    friction: Array  # (n, 6)
+    friction: Array  # (n, 7)
     gains: Array  # (n,) N·m/A
     rotor_inertia: Array  # (n,) kg·m²
     periodic: Array  # (n, k, 3): cycles per turn, N·m, rad
@@ -151,11 +153,13 @@ def run_cycle(
     state: State,
     scratch: Scratch,
     target: Array,
+    feedforward: Array,
     noise: Array,
     out: Array,
 ) -> bool:
     """Advance one control cycle towards ``target`` (3, n) and write the rows ``CYCLE_ROWS`` to ``out``.
 
+    ``feedforward`` (n,) N·m takes the place of the controller's own, or is empty.
     ``noise`` (n,) is added to the measured current. ``true.rotor_inertia`` is scratch here. Returns False
     where the dynamics broke down (mass matrix not positive definite, or not finite).
     """
@@ -165,7 +169,8 @@ def run_cycle(
     rnea_one(nominal, target[0], target[1], target[2], scratch.workspace, scratch.moment)
     for j in range(n):
         friction = drives.coulomb[j] * math.tanh(target[1, j] / _SMOOTH_SIGN) + drives.viscous[j] * target[1, j]
-        scratch.current_target[j] = (scratch.moment[j] + friction) / drives.gains[j]
+        expected = feedforward[j] if feedforward.size else scratch.moment[j] + friction
+        scratch.current_target[j] = expected / drives.gains[j]
         scratch.current_sum[j] = 0.0
     for step in range(drives.substeps):
         share = step / drives.substeps  # of the way to the new target, at the time of the reading
@@ -280,8 +285,11 @@ class Plant:
         self.out: Array = np.zeros((15, n))
         """The rows ``CYCLE_ROWS`` of the last cycle."""
 
-    def run_cycle(self, target: Array) -> bool:
-        """Advance one control period towards ``target`` (3, n): q rad, qd rad/s, qdd rad/s². The result: ``out``."""
+    def run_cycle(self, target: Array, feedforward: Array = _OWN) -> bool:
+        """Advance one control period towards ``target`` (3, n): q rad, qd rad/s, qdd rad/s². The result: ``out``.
+
+        feedforward : (n,) N·m added to what the loops ask for; by default what the controller's own model predicts.
+        """
         noise = self._noise.standard_normal(self.out.shape[1]) * self.parameters.nominal.current_noise
         return run_cycle(
             self._nominal,
@@ -291,6 +299,7 @@ class Plant:
             self.state,
             self._scratch,
             target,
+            feedforward,
             noise,
             self.out,
         )

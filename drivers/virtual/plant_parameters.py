@@ -38,6 +38,7 @@ class NominalDrives:
 
     ``current_noise`` (n,) is the standard deviation of the measured current, A. ``periodic`` (n, k, 2) holds torques
     that depend on the position only, per joint: cycles per turn and amplitude in N·m, of gears and what gives way.
+    ``drag_exponent`` (n,) is the power of the speed that viscous friction grows with, None for one.
     """
 
     rotor_inertia: Array
@@ -46,6 +47,7 @@ class NominalDrives:
     viscous: Array
     current_noise: Array
     periodic: Array
+    drag_exponent: Array | None = None
 
     @classmethod
     def of(cls, model: SerialChain) -> NominalDrives:
@@ -136,6 +138,7 @@ def perturbed_plant(model: SerialChain, seed: int, nominal: NominalDrives | None
         static=coulomb * random.uniform(1.1, 1.3, n),
         stribeck_speed=random.uniform(0.02, 0.06, n),
         viscous=nominal.viscous * factors(random, n),
+        exponent=nominal.drag_exponent,
     )
     rotors = nominal.rotor_inertia * factors(random, n)
     chain = model.with_rotor_inertia(rotors)
