@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +35,30 @@ class VirtualArm:
         """Drive gains (n,) as the controller tells them, N·m/A."""
         return self.parameters.calibrated_gains
 
+    def tracking_error(self, trajectory: Trajectory, feedforward: np.ndarray) -> np.ndarray:
+        """Return the largest deviation (n,) from a trajectory, rad, with torques (N, n) added to what the loops ask."""
+        targets = self._targets(trajectory)
+        rows = self._played(targets, feedforward)
+        return np.abs(targets[:, 0] - rows[:, 0]).max(axis=0)
+
+    def _targets(self, trajectory: Trajectory) -> np.ndarray:
+        """Return q, qd, qdd (N, 3, n), cycle by cycle."""
+        samples = trajectory.sample(self.design.period)
+        return np.stack([samples.q, samples.qd, samples.qdd], axis=1)
+
+    def _played(self, targets: np.ndarray, feedforward: Sequence[np.ndarray]) -> np.ndarray:
+        """Return position, speed and current (N, 3, n) along targets (N, 3, n), after settling in the first pose."""
+        plant = Plant(self.model, self.parameters, targets[0, 0], self.design)
+        still = targets[0] * [[1.0], [0.0], [0.0]]
+        for _ in range(round(SETTLING / self.design.period)):
+            plant.run_cycle(still, feedforward[0])
+        rows = np.empty_like(targets)
+        for row, target, torque in zip(rows, targets, feedforward, strict=True):
+            if not plant.run_cycle(target, torque):
+                raise RuntimeError("the simulated dynamics broke down")
+            row[:] = plant.out[[5, 6, 7]]
+        return rows
+
     @property
     def known(self) -> SerialChain:
         """What an identification may know: geometry, that there are rotors, the controller's drive gains."""
@@ -45,20 +70,10 @@ class VirtualArm:
         Repeats follow each other without a pause, so a periodic trajectory has to end as it begins. ``every`` cycles
         one sample is recorded.
         """
-        one = trajectory.sample(self.design.period)
-        targets = np.stack([one.q, one.qd, one.qdd], axis=1)
-        played = np.concatenate([*[targets[:-1]] * (repeats - 1), targets])
-        plant = Plant(self.model, self.parameters, one.q[0], self.design)
-        still = targets[0] * [[1.0], [0.0], [0.0]]
-        for _ in range(round(SETTLING / self.design.period)):
-            plant.run_cycle(still)
-        rows = np.empty((len(played), 3, one.n_joints))
-        for row, target in zip(rows, played, strict=True):
-            if not plant.run_cycle(target):
-                raise RuntimeError(f"{name}: the simulated dynamics broke down")
-            row[:] = plant.out[[5, 6, 7]]
-        t = self.design.period * np.arange(len(played))
-        t, rows = t[::every], rows[::every]
+        one = self._targets(trajectory)
+        played = np.concatenate([*[one[:-1]] * (repeats - 1), one])
+        rows = self._played(played, [np.empty(0)] * len(played))[::every]
+        t = self.design.period * np.arange(len(played))[::every]
         return Recording(name, t, rows[:, 0], rows[:, 1], current=rows[:, 2], joint_names=self.model.joint_names)
 
 

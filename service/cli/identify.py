@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,6 +19,9 @@ from service.cli.options import (
     read_recordings,
 )
 from service.cli.outputs import check_output, write_json
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 def identify(
@@ -54,8 +58,16 @@ def identify(
         ),
     ] = None,
     estimator: Annotated[
-        str, typer.Option(help="Estimator: ols, wls, irls, huber, tls, iv, recursive, sequential, consistent.")
-    ] = "wls",
+        str | None,
+        typer.Option(help="Estimator: ols, wls, irls, huber, tls, iv, recursive, sequential, consistent. Absent: wls."),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="A published method instead of friction and estimator: coman_three_layer, ur10e_power_friction, "
+            "abc_arctan, recursive_six_axis. Its own signal processing unless --signals says otherwise."
+        ),
+    ] = None,
     cross_validate: Annotated[
         str | None,
         typer.Option(help="'recording': score by leaving out one training recording (or block of a single one)."),
@@ -98,9 +110,20 @@ def identify(
 
     from core.models import resolve
     from core.pipelines.identify import identify as identify_robot
+    from core.pipelines.published import identify_by, published_method
     from service.cli.identify_report import show
 
     check_output("--json", json_file)
+    if method is not None:
+        others = {
+            "--friction": friction,
+            "--estimator": estimator,
+            "--cross-validate": cross_validate,
+            "--stop-margin": stop_margin != "auto",
+            "--prefer-base": prefer_base,
+            "--without": without,
+        }
+        _refuse_beside_method([option for option, given in others.items() if given])
     console = Console()
     started = time.perf_counter()
     with Progress(console=console, transient=True) as progress:
@@ -108,29 +131,57 @@ def identify(
         chain = resolve(model, rotor_inertia=rotor_inertia)
         recordings = read_recordings(train, format, columns, repair=repair)
         held_out = read_recordings(validate or [], format, columns, repair=repair)
-        result = identify_robot(
-            chain,
-            recordings,
-            held_out,
-            gains=parse_gains(gains, chain.n_joints),
-            friction=parse_friction(friction),
-            estimator=estimator,
-            signals=parse_signals(signals),
-            cross_validate=_cross_validation(cross_validate),
-            stop_margin=_stop_margin(stop_margin),
-            preferred=prefer_base or (),
-            without=without or (),
-            random_state=seed,
-            progress=lambda phase, fraction: progress.update(task, description=phase, completed=fraction),
-        )
-    document = {**result.to_document(), **result.summary(), "seconds": time.perf_counter() - started}
+        told = partial(_show_progress, progress, task)
+        used_gains = parse_gains(gains, chain.n_joints)
+        published = None
+        if method is not None:
+            own = {"signals": parse_signals(signals)} if signals else {}
+            published = identify_by(
+                published_method(method, **own),
+                chain,
+                recordings,
+                held_out,
+                gains=used_gains,
+                random_state=seed,
+                progress=told,
+            )
+            result = published.identification
+        else:
+            result = identify_robot(
+                chain,
+                recordings,
+                held_out,
+                gains=used_gains,
+                friction=parse_friction(friction),
+                estimator=estimator or "wls",
+                signals=parse_signals(signals),
+                cross_validate=_cross_validation(cross_validate),
+                stop_margin=_stop_margin(stop_margin),
+                preferred=prefer_base or (),
+                without=without or (),
+                random_state=seed,
+                progress=told,
+            )
+    complete = published.to_document() if published else result.to_document()
+    document = {**complete, **result.summary(), "seconds": time.perf_counter() - started}
     kept = result.essential_parameters() if essential else None
     if kept is not None:
         document["essential"] = {"kept": kept.kept, "dropped": kept.dropped, "p_value": kept.p_value}
     show(console, result, document, kept)
+    if published and published.remark:
+        console.print(published.remark)
     if json_file is not None:
         write_json(json_file, document)
         console.print(f"written to {json_file}")
+
+
+def _refuse_beside_method(options: list[str]) -> None:
+    if options:
+        raise InputError(f"--method settles {', '.join(options)} itself; leave either out")
+
+
+def _show_progress(progress: Progress, task: TaskID, phase: str, fraction: float) -> None:
+    progress.update(task, description=phase, completed=fraction)
 
 
 def _cross_validation(word: str | None) -> bool:
