@@ -16,16 +16,16 @@ SECTIONS = {"coman": coman, "ur10e": ur10e, "arctan": arctan, "recursive": recur
 HEAD = """# Published methods, reproduced
 
 `make reproduce` writes this page: {command}, {date}. Every pipeline is run by its name with its published settings.
-Virtual robots are those of `benchmarks/virtual_arms.py`; nothing that identifies reads what is true of them. Figures are
-of held-out motion unless they say training. Published figures are of other robots: ratios can be compared, N·m and mA
-cannot. In brackets: what this project set itself.
+Virtual robots are those of `benchmarks/virtual_arms.py`; nothing that identifies reads what is true of them. Figures
+are of held-out motion unless they say training. Published figures are of other robots: ratios can be compared, N·m and
+mA cannot. In brackets: what this project set itself.
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.reproduce", description=__doc__)
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="some of them; by default all")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="numbers of the virtual robots")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2], help="numbers of the virtual robots")
     parser.add_argument("--write", type=Path, help="Markdown file, otherwise to the terminal")
     options = parser.parse_args()
     parts = [

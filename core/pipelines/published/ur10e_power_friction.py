@@ -11,6 +11,7 @@ Source: the UR10e patent of the methods, section 3.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -102,20 +103,21 @@ def fit_exponent(rows: Rows, j: int, friction: JointFriction, torque: Array, sta
     lower, upper = free.free[_ALPHA].bounds(1.0)
     present = friction.shapes[_ALPHA]
 
+    @lru_cache(maxsize=2)  # error, slope and curvature are asked for at the same point
     def columns(alpha: float) -> Array:
         return rows.tried(free.with_shapes({_ALPHA: alpha}), j)
 
     scale = float(torque @ torque)
 
     def cost(x: Array) -> tuple[float, Array]:
-        own = columns(x[3])
+        own = columns(float(x[3]))
         left = own @ x[:3] - torque
-        bent = (columns(x[3] + _STEP)[:, 1] - own[:, 1]) / _STEP * x[1]
+        bent = (columns(float(x[3]) + _STEP)[:, 1] - own[:, 1]) / _STEP * x[1]
         return float(left @ left) / scale, 2.0 * np.append(own.T @ left, bent @ left) / scale
 
     def curvature(x: Array) -> Array:
-        own = columns(x[3])
-        slopes = np.column_stack([own, (columns(x[3] + _STEP)[:, 1] - own[:, 1]) / _STEP * x[1]])
+        own = columns(float(x[3]))
+        slopes = np.column_stack([own, (columns(float(x[3]) + _STEP)[:, 1] - own[:, 1]) / _STEP * x[1]])
         return np.asarray(2.0 * slopes.T @ slopes / scale)
 
     positive = np.maximum(start[:2], 1e-3 * max(float(np.abs(start).max()), 1e-9))

@@ -17,6 +17,7 @@ from core.estimators.identifiability import Conditioning
 from core.models import SerialChain, catalogue
 from core.recordings import Recording, write
 from service.cli import app, main
+from service.cli.options import read_result
 
 RATE = 100.0
 
@@ -119,6 +120,20 @@ def test_the_terminal_says_what_to_think_of_the_result(files, tmp_path):
     assert document["provenance"]["random_state"] == 7
 
 
+def test_a_published_method_is_taken_by_its_name(files, tmp_path):
+    words = ["identify", "--model", "three_joint", "--rotor-inertia", "--format", "csv"]
+    words += ["--method", "coman_three_layer", "--train", files / "good.csv", "--validate", files / "other.csv"]
+    words += ["--json", tmp_path / "result.json"]
+    answer = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert answer.exit_code == 0, answer.output
+    document = json.loads((tmp_path / "result.json").read_text())
+    method = document["method"]
+    assert (method["name"], document["estimator"]["name"]) == ("coman_three_layer", "coman_three_layer")
+    assert document["friction"][0].startswith("two_regime_cubic(threshold=")
+    assert method["remark"] in " ".join(answer.output.split())
+    read_result(tmp_path / "result.json")
+
+
 def test_rows_that_a_repair_drops_are_said(files):
     words = ["identify", "--model", "three_joint", "--format", "csv", "--repair", "--train", files / "nan.csv"]
     answer = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
@@ -181,6 +196,12 @@ def test_wrong_files_end_in_one_clear_line(files, monkeypatch, capsys, use, name
         (["--train", "good.csv", "--gains", "1_0", "1", "1"], 1, "'1_0' is not a number"),
         (["--train", "good.csv", "--stop-margin", "nan"], 1, "neither 'auto' nor a number of seconds"),
         (["--train", "good.csv", "--prefer-base", "Izz9"], 1, "there is no parameter 'Izz9'"),
+        (["--train", "good.csv", "--method", "magic"], 1, "unknown method 'magic'; there are coman_three_layer"),
+        (
+            ["--train", "good.csv", "--method", "abc_arctan", "--friction", "arctan", "--estimator", "ols"],
+            1,
+            "--method settles --friction, --estimator itself",
+        ),
         (["--train", "missing.csv", "--json", "nowhere/result.json"], 1, "--json: there is no folder"),
         (["--train", "missing.csv", "--json", "."], 1, "is a folder; give the name of a file"),
         (["--train", "--rotor-inertia"], 2, "it needs a value, but --rotor-inertia follows it"),
