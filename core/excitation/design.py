@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +28,7 @@ from core.excitation.criteria import (
     check_criterion,
 )
 from core.excitation.excited_robot import ExcitedRobot
-from core.excitation.families import LinearFamily, family
+from core.excitation.families import FREE, LinearFamily, family
 from core.excitation.feasibility import nothing_found
 from core.excitation.limits import DesignLimits
 from core.excitation.motion_check import MotionReport
@@ -65,7 +65,8 @@ class DesignSettings:
 
     Attributes
     ----------
-    family : "fourier_quintic", "fourier", "bspline" or "fourier_segments".
+    family : "fourier_quintic", "fourier", "bspline", "fourier_segments", or "fourier_free", which begins and ends in
+        motion, so that a robot has to be brought onto it.
     harmonics : K per joint; a spline has 2 K free control points.
     period : s; duration of the trajectory, or of each segment.
     criterion : "cond", "cond_normalised", "d_optimal", "a_optimal" or "coman".
@@ -188,6 +189,8 @@ def design(
     InputError
         A setting is wrong.
     """
+    if settings.family == FREE:
+        limits = replace(limits, in_motion=True)
     with threadpool_limits(1, "blas"):  # on matrices this small, threads only wait for each other
         return _design(model, limits, settings, warm_start, on_progress, stop, clock, executor, workers)
 

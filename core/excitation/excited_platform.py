@@ -102,7 +102,7 @@ class ExcitedPlatform:
         model = replace(
             self.model.with_limits(**joints), joint_angle_limit=limits.joint_angle, condition_limit=limits.condition
         )
-        return check_motion(samples, model)
+        return check_motion(samples, model, in_motion=limits.in_motion)
 
     def digest(self) -> str:
         return self.model.digest()

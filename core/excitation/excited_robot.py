@@ -156,7 +156,7 @@ class ExcitedArm:
 
     def check(self, samples: TrajectorySamples, limits: DesignLimits) -> MotionReport:
         joints = {name: getattr(limits.joints, name) for name in limits.joints.names()}
-        return check_motion(samples, self.model.with_limits(**joints), limits.workspace)
+        return check_motion(samples, self.model.with_limits(**joints), limits.workspace, in_motion=limits.in_motion)
 
     def digest(self) -> str:
         return self.model.digest()

@@ -27,6 +27,10 @@ from core.excitation.trajectory import Trajectory
 Array = NDArray[np.float64]
 
 
+FREE = "fourier_free"
+"""A Fourier series that begins and ends in motion, wherever that is; a robot has to be brought onto it."""
+
+
 class SmoothTrajectory(Trajectory, Protocol):
     """A trajectory that knows its jerk as well."""
 
@@ -41,7 +45,7 @@ class LinearFamily:
 
     Attributes
     ----------
-    name : of the family, as in definitions.
+    name : of the family.
     duration : s.
     start, end : (n,) poses in rad.
     size : m, number of free coefficients per joint.
@@ -90,7 +94,7 @@ def family(name: str, *, harmonics: int, duration: float, start: Array, end: Arr
 
     Parameters
     ----------
-    name : "fourier_quintic", "fourier" or "bspline".
+    name : "fourier_quintic", "fourier", "bspline" or "fourier_free".
     harmonics : K; a spline gets as many free control points as a Fourier series has coefficients, 2 K.
     duration : s; of Fourier series also the period.
     start, end : (n,) poses, rad.
@@ -138,6 +142,17 @@ def _fourier(harmonics: int, duration: float, start: Array, end: Array) -> Linea
     return LinearFamily(Fourier.family, duration, start, end, 2 * (harmonics - 1), build)
 
 
+def _fourier_free(harmonics: int, duration: float, start: Array, end: Array) -> LinearFamily:
+    """Return the series that nothing holds at its ends: ``start`` is what it moves about, nearly."""
+    if not np.array_equal(start, end):
+        raise InputError(f"{FREE}: a periodic series ends where it starts; give no other end pose")
+
+    def build(x: Array, first: Array, _: Array) -> Fourier:
+        return Fourier(duration, first + x[:, 0], x[:, 1 : harmonics + 1], x[:, harmonics + 1 :])
+
+    return LinearFamily(FREE, duration, start, end, 2 * harmonics + 1, build)
+
+
 def _bspline(harmonics: int, duration: float, start: Array, end: Array) -> LinearFamily:
     def build(x: Array, first: Array, last: Array) -> CubicBSpline:
         edges = (np.repeat(pose[:, None], DEGREE, axis=1) for pose in (first, last))
@@ -158,6 +173,7 @@ FAMILIES: Mapping[str, tuple[int, Callable[[int, float, Array, Array], LinearFam
         FourierQuintic.family: (1, _fourier_quintic),
         Fourier.family: (2, _fourier),
         CubicBSpline.family: (1, _bspline),
+        FREE: (1, _fourier_free),
     }
 )
 """Least number of harmonics and maker of each family that can be optimised."""

@@ -35,6 +35,7 @@ class DesignLimits:
     workspace : where the arm may be.
     joint_angle : rad, of the universal joints of a parallel robot, from home to either side.
     condition : largest condition number of a parallel robot's Jacobian.
+    in_motion : whether the ends may be passed in motion, as those of the family "fourier_free" are.
     """
 
     joints: JointLimits
@@ -43,6 +44,7 @@ class DesignLimits:
     workspace: Workspace = Workspace()  # noqa: RUF009 - frozen
     joint_angle: float = np.inf
     condition: float = np.inf
+    in_motion: bool = False
 
     def __post_init__(self) -> None:
         shape = self.joints.velocity.shape

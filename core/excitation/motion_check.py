@@ -83,7 +83,9 @@ class _Violation:
     units: tuple[str, ...]
 
 
-def check_motion(samples: TrajectorySamples, model: Mechanism, workspace: Workspace | None = None) -> MotionReport:
+def check_motion(
+    samples: TrajectorySamples, model: Mechanism, workspace: Workspace | None = None, *, in_motion: bool = False
+) -> MotionReport:
     """Check a sampled trajectory against the model's limits.
 
     Parameters
@@ -92,6 +94,7 @@ def check_motion(samples: TrajectorySamples, model: Mechanism, workspace: Worksp
     model : its ``limits`` bound position, speed, acceleration, jerk and predicted torque of the actuated joints;
         joint angles and conditioning of a parallel robot are checked as well.
     workspace : floor, box and self-collision of an arm, if they are to be checked too.
+    in_motion : whether it may begin and end in motion; no robot can play it like that.
 
     Raises
     ------
@@ -109,7 +112,8 @@ def check_motion(samples: TrajectorySamples, model: Mechanism, workspace: Worksp
             code="trajectory-joints-mismatch",
         )
     joints = joint_samples(samples, model)
-    _check_rest_at_ends(joints, model)
+    if not in_motion:
+        _check_rest_at_ends(joints, model)
     violations: list[_Violation] = []
     margins: list[LimitMargin] = []
     for kind, value, lower, upper, units in _limited_signals(samples, joints, model):

@@ -42,7 +42,11 @@ def excite(
         ),
     ],
     family: Annotated[
-        str, typer.Option(help="fourier_quintic, fourier, bspline, or fourier_segments (the COMAN iteration).")
+        str,
+        typer.Option(
+            help="fourier_quintic, fourier, bspline, fourier_segments (the COMAN iteration), or fourier_free (begins "
+            "and ends in motion; not to be played as it is)."
+        ),
     ] = "fourier_quintic",
     harmonics: Annotated[int, typer.Option(min=1, max=50, help="Per joint; a spline has 2 K free control points.")] = 5,
     period: Annotated[float, typer.Option(help="Duration of the trajectory, or of each segment, s.")] = 20.0,
