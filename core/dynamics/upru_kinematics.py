@@ -310,6 +310,77 @@ def leg_states(robot: ParallelArrays, q: Array, qd: Array, qdd: Array, work: Wor
 
 
 @compiled
+def posture_rates(
+    robot: ParallelArrays,
+    q: Array,
+    rotations: Array,
+    turning: Array,
+    axes: tuple[Array, Array],
+    work: Workspace,
+    angles: Array,
+    jacobians: Array,
+) -> tuple[int, int]:
+    """Write how angles of universal joints and the Jacobian change with each coordinate of poses q (N, 6).
+
+    rotations (N, 3, 3) are those of the platform, turning (N, 6, 3) its angular velocities per unit rate of each
+    coordinate, axes the joints' first axes (6, 3) in base and platform. angles (N, 6, 2, 2, 6): leg, end, axis,
+    coordinate; jacobians (N, 6, 6, 6): coordinate, then rows of the Jacobian, not scaled.
+    """
+    still, unit = np.zeros(6), np.zeros(6)
+    now, rate = np.zeros(3), np.zeros(3)
+    for k in range(q.shape[0]):
+        for j in range(6):
+            unit[j] = 1.0
+            fault = move_one(robot, q[k], unit, still, work)
+            unit[j] = 0.0
+            if fault != NO_FAULT:
+                return k, fault
+            wx, wy, wz = turning[k, j, 0], turning[k, j, 1], turning[k, j, 2]
+            for i in range(6):
+                leg = work.legs[i]
+                ex, ey, ez, nx, ny, nz, rx, ry, rz = (
+                    leg[0],
+                    leg[1],
+                    leg[2],
+                    leg[3],
+                    leg[4],
+                    leg[5],
+                    leg[6],
+                    leg[7],
+                    leg[8],
+                )
+                fx, fy, fz = wy * ez - wz * ey, wz * ex - wx * ez, wx * ey - wy * ex
+                row = jacobians[k, j, i]
+                row[0], row[1], row[2] = rx, ry, rz
+                row[3] = fy * nz - fz * ny + ey * rz - ez * ry
+                row[4] = fz * nx - fx * nz + ez * rx - ex * rz
+                row[5] = fx * ny - fy * nx + ex * ry - ey * rx
+                now[0], now[1], now[2] = nx, ny, nz
+                rate[0], rate[1], rate[2] = rx, ry, rz
+                first, second = _turning_rates(axes[0][i], now, rate)
+                angles[k, i, 0, 0, j], angles[k, i, 0, 1, j] = first, second
+                sx, sy, sz = rx - (wy * nz - wz * ny), ry - (wz * nx - wx * nz), rz - (wx * ny - wy * nx)
+                for column in range(3):
+                    a, b, c = rotations[k, 0, column], rotations[k, 1, column], rotations[k, 2, column]
+                    now[column] = nx * a + ny * b + nz * c
+                    rate[column] = sx * a + sy * b + sz * c
+                first, second = _turning_rates(axes[1][i], now, rate)
+                angles[k, i, 1, 0, j], angles[k, i, 1, 1, j] = -first, -second
+    return -1, NO_FAULT
+
+
+@compiled
+def _turning_rates(axis: Array, now: Array, rate: Array) -> tuple[float, float]:
+    """Return the rates of both angles of a universal joint for a direction that changes."""
+    along = axis[0] * now[0] + axis[1] * now[1] + axis[2] * now[2]
+    fx, fy, fz = now[0] - along * axis[0], now[1] - along * axis[1], now[2] - along * axis[2]
+    cx, cy, cz = axis[1] * fz - axis[2] * fy, axis[2] * fx - axis[0] * fz, axis[0] * fy - axis[1] * fx
+    first = (cx * rate[0] + cy * rate[1] + cz * rate[2]) / (fx * fx + fy * fy + fz * fz)
+    outwards = axis[0] * rate[0] + axis[1] * rate[1] + axis[2] * rate[2]
+    return first, -outwards / math.sqrt(1.0 - along * along)
+
+
+@compiled
 def _newton_step(robot: ParallelArrays, lengths: Array, pose: Array, work: Workspace) -> float:
     """Improve a pose; return the largest error of length before it, m, or minus the fault."""
     legs, inverse = work.legs, work.inverse

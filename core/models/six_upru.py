@@ -298,24 +298,24 @@ class SixUPRU(RobotValue):
     def posture_slopes(self, q: ArrayLike) -> tuple[Array, Array]:
         """Return the derivatives in q of ``joint_angles`` (N, 6, 2, 2, 6) and ``jacobian_condition`` (N, 6)."""
         (poses,) = state_arrays(self.name, 6, q=q)
-        R, turning = geometry.rotations(poses), geometry.turning_axes(poses)
-        legs = self._legs(poses)
-        e, n = legs[..., :3], legs[..., 3:6]
+        count = len(poses)
+        angles, changes = np.empty((count, 6, 2, 2, 6)), np.empty((count, 6, 6, 6))
+        fault = upru_kinematics.posture_rates(
+            self.arrays,
+            poses,
+            np.ascontiguousarray(geometry.rotations(poses)),
+            geometry.turning_axes(poses),
+            (np.ascontiguousarray(self.base_axes), np.ascontiguousarray(self.platform_axes)),
+            make_workspace(),
+            angles,
+            changes,
+        )
+        self._check(fault, poses)
         scale = np.array([1.0] * 3 + [1.0 / self.size] * 3)
-        left, values, right = np.linalg.svd(geometry.jacobian(legs) * scale)
+        left, values, right = np.linalg.svd(geometry.jacobian(self._legs(poses)) * scale)
         condition = values[:, 0] / values[:, 5]
-        angles, conditions = np.empty((len(poses), 6, 2, 2, 6)), np.empty_like(poses)
-        for j, unit in enumerate(np.eye(6)):
-            omega = turning[:, j, None, :]
-            n_rate = self._legs(poses, np.broadcast_to(unit, poses.shape))[..., 6:9]
-            e_rate = geometry.cross(omega, e)
-            angles[..., 0, :, j] = geometry.turning_rates(self.base_axes, n, n_rate)
-            upper, upper_rate = n @ R, (n_rate - geometry.cross(omega, n)) @ R
-            angles[..., 1, :, j] = -geometry.turning_rates(self.platform_axes, upper, upper_rate)
-            change = np.concatenate([n_rate, geometry.cross(e_rate, n) + geometry.cross(e, n_rate)], axis=-1) * scale
-            most, least = (np.einsum("ki,kij,kj->k", left[:, :, i], change, right[:, i]) for i in (0, 5))
-            conditions[:, j] = (most - condition * least) / values[:, 5]
-        return angles, conditions
+        most, least = (np.einsum("ki,kcij,kj->kc", left[:, :, i], changes * scale, right[:, i]) for i in (0, 5))
+        return angles, (most - condition[:, None] * least) / values[:, 5, None]
 
     def posture(self, q: ArrayLike) -> tuple[Posture, ...]:
         """Return what else a pose is limited by: the largest angle at each leg's joints, and the conditioning."""

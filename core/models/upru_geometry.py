@@ -48,14 +48,6 @@ def turned(axes: Array, before: Array, now: Array) -> Array:
     return np.stack([first, np.arcsin(along_before) - np.arcsin(along)], axis=-1)
 
 
-def turning_rates(axes: Array, now: Array, rate: Array) -> Array:
-    """Return the rates (..., 2) of ``turned`` for directions now (..., 3) that change at rate (..., 3)."""
-    along = np.sum(now * axes, axis=-1)
-    flat = now - along[..., None] * axes
-    first = np.sum(cross(axes, flat) * rate, axis=-1) / np.sum(flat**2, axis=-1)
-    return np.stack([first, -np.sum(rate * axes, axis=-1) / np.sqrt(1.0 - along**2)], axis=-1)
-
-
 def turning_axes(q: Array) -> Array:
     """Return the angular velocity (N, 6, 3) in {B} per unit rate of each coordinate of poses q (N, 6)."""
     (sa, sb, _), (ca, cb, _) = np.sin(q[:, 3:]).T, np.cos(q[:, 3:]).T

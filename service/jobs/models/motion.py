@@ -172,7 +172,7 @@ class ExciteRequest(JobModel):
     robot: str
     name: Annotated[str, Field(min_length=1, max_length=200, description="Of the trajectory that is stored.")]
     limits: ExciteLimits
-    family: Literal["fourier_quintic", "fourier", "bspline", "fourier_segments"] = "fourier_quintic"
+    family: Literal["fourier_quintic", "fourier", "bspline", "fourier_segments", "fourier_free"] = "fourier_quintic"
     harmonics: Annotated[int, Field(ge=1, le=50)] = 5
     period: Annotated[
         float, Field(gt=0, le=600, description="Of the trajectory, or of each segment, s.", allow_inf_nan=False)

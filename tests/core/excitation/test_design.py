@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import InputError
+from core.errors import InputError, MotionLimitError
 from core.excitation import TrajectorySamples, Workspace, check_motion, trajectory_from_definition
 from core.excitation.columns import ObservationColumns
 from core.excitation.design import OPTIMIZERS, Design, DesignSettings, design
-from core.excitation.families import FAMILIES
+from core.excitation.families import FAMILIES, FREE
 from core.excitation.feasibility import InfeasibleError
 from core.excitation.limits import DesignLimits, read_limits
 from core.excitation.search import Progress
@@ -85,7 +85,18 @@ def test_all_kinds_of_limits_at_once(robot: SerialChain, tmp_path: Path) -> None
     assert found.value < 1000.0
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "fourier_quintic"])
+def test_a_free_series_keeps_the_limits_and_is_not_to_be_played_as_it_is(robot: SerialChain, tmp_path: Path) -> None:
+    bounds = limits(tmp_path)
+    found = design(robot, bounds, replace(QUICK, family=FREE, harmonics=3))
+    samples = found.trajectory.sample(0.001)
+    limited = robot.with_limits(**{name: getattr(bounds.joints, name) for name in bounds.joints.names()})
+    check_motion(samples, limited, bounds.workspace, in_motion=True)
+    with pytest.raises(MotionLimitError, match="at the start"):
+        check_motion(samples, limited, bounds.workspace)
+    assert found.value < 250.0
+
+
+@pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"fourier_quintic", FREE}))
 def test_other_families(name: str, robot: SerialChain, tmp_path: Path) -> None:
     bounds = limits(tmp_path)
     found = design(robot, bounds, replace(QUICK, family=name, harmonics=4))

@@ -9,18 +9,28 @@ import pytest
 
 from core.errors import InputError
 from core.excitation import CubicBSpline, Fourier, Segments, trajectory_from_definition
-from core.excitation.families import FAMILIES, LinearFamily, family
+from core.excitation.families import FAMILIES, FREE, LinearFamily, family
 
 START = np.array([0.3, -1.2, 0.7])
 T = 8.0
 
 
 def members(name: str, harmonics: int = 4) -> LinearFamily:
-    end = START if name == "fourier" else START + np.array([0.4, 0.0, -0.5])
+    end = START if name in ("fourier", FREE) else START + np.array([0.4, 0.0, -0.5])
     return family(name, harmonics=harmonics, duration=T, start=START, end=end)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+def test_a_free_series_ends_as_it_begins_wherever_that_is() -> None:
+    group = members(FREE)
+    x = np.random.default_rng(0).normal(size=(3, group.size))
+    q, qd, qdd = group.trajectory(x).evaluate(np.array([0.0, T]))
+    for signal in (q, qd, qdd):
+        np.testing.assert_allclose(signal[0], signal[1], atol=1e-10)
+    assert np.abs(q[0] - START).min() > 1e-3
+    assert np.abs(qd[0]).min() > 1e-3
+
+
+@pytest.mark.parametrize("name", sorted(set(FAMILIES) - {FREE}))
 def test_starts_and_ends_at_rest_whatever_the_coefficients(name: str) -> None:
     group = members(name)
     x = np.random.default_rng(0).normal(size=(3, group.size))

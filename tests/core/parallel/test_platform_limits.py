@@ -67,3 +67,15 @@ def test_nothing_limited_is_no_limit(robot):
         acceleration=[np.inf] * 6,
     ).limits
     assert LegLimits(robot, free, motion(robot, 1)[0]).labels == ()
+
+
+def test_slopes_of_joint_angles_and_conditioning_are_their_derivatives(robot):
+    q = motion(robot, 6)[0]
+    angles, conditions = robot.posture_slopes(q)
+    for coordinate in range(6):
+        step = 1e-6 * np.eye(6)[coordinate]
+        ends = [
+            (robot.joint_angles(q + sign * step), robot.jacobian_condition(q + sign * step)) for sign in (1.0, -1.0)
+        ]
+        assert angles[..., coordinate] == pytest.approx((ends[0][0] - ends[1][0]) / 2e-6, rel=1e-5, abs=1e-6)
+        assert conditions[:, coordinate] == pytest.approx((ends[0][1] - ends[1][1]) / 2e-6, rel=1e-4, abs=1e-4)
