@@ -160,6 +160,44 @@ class RobotSettings(BaseModel):
         return value
 
 
+class ModbusSettings(BaseModel):
+    """What PLCs poll over Modbus TCP; absent, it is not served. Modbus knows neither keys nor encryption."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535, description="0 takes any free port; 502 needs privileges.")] = 5020
+    allow_public_bind: Annotated[
+        bool, Field(description="Required for a host that is not loopback: whoever reaches it reads everything.")
+    ] = False
+    units: Annotated[
+        dict[RobotName, Annotated[int, Field(ge=1, le=255)]],
+        Field(min_length=1, description="Which robots are served, each under its own unit number."),
+    ]
+    commands: Annotated[
+        frozenset[Literal["start_calibration", "acknowledge"]],
+        Field(description="What may be asked for; without any the mailbox cannot be written."),
+    ] = frozenset()
+    max_connections: Annotated[int, Field(ge=1, le=1000, description="One more is closed at once.")] = 32
+    idle_seconds: Annotated[float, Field(gt=0, le=86400, description="A silent connection is closed.")] = 300.0
+
+    @field_validator("units")
+    @classmethod
+    def _units_differ(cls, value: dict[str, int]) -> dict[str, int]:
+        if len(set(value.values())) < len(value):
+            raise ValueError("two robots have the same unit; give each its own")
+        return value
+
+    @model_validator(mode="after")
+    def _bind_is_safe(self) -> Self:
+        if not _is_loopback(self.host) and not self.allow_public_bind:
+            raise ValueError(
+                f"host {self.host} can be reached from other machines, and Modbus has no security of its own; write "
+                "allow_public_bind = true if that is meant, on a network that only the PLC is on"
+            )
+        return self
+
+
 def _default_data_dir() -> Path:
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "dynid"
@@ -205,6 +243,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     robots: dict[RobotName, RobotSettings] = {}
+    modbus: Annotated[ModbusSettings | None, Field(description="Off when absent.")] = None
 
     @field_validator("api_key")
     @classmethod
@@ -240,6 +279,14 @@ class Settings(BaseSettings):
         for file in (self.tls_certificate, self.tls_key):
             if file is not None and not file.is_file():
                 raise ValueError(f"there is no file {file}")
+        return self
+
+    @model_validator(mode="after")
+    def _units_are_robots(self) -> Self:
+        for robot in {} if self.modbus is None else self.modbus.units:
+            if robot not in self.robots:
+                known = ", ".join(sorted(self.robots)) or "none is configured"
+                raise ValueError(f"modbus.units: no robot '{robot}'; known: {known}")
         return self
 
     @model_validator(mode="after")

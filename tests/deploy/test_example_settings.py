@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import RobotSettings, Settings, load_settings
+from service.settings import ModbusSettings, RobotSettings, Settings, load_settings
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "dynid.example.toml"
 
@@ -21,5 +21,6 @@ def test_it_loads_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_names_every_setting() -> None:
     named = set(re.findall(r"^(?:# )?(\w+) = ", EXAMPLE.read_text(), re.MULTILINE))
-    wanted = (set(Settings.model_fields) | set(RobotSettings.model_fields)) - {"robots", "name"}
+    sections = (Settings, RobotSettings, ModbusSettings)
+    wanted = {name for section in sections for name in section.model_fields} - {"robots", "modbus", "name"}
     assert named == wanted

@@ -1,0 +1,91 @@
+"""The command mailbox of a unit: off unless the settings name the commands that are permitted.
+
+Nothing here moves a robot, arms it or resets a fault: Modbus does not say who asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+
+from pymodbus.constants import ExcCodes
+
+from core.errors import DynidError
+from service.modbus.register_map import MAILBOX, UNKNOWN, Answer, Command
+
+log = logging.getLogger(__name__)
+
+Acknowledge = Callable[[int], Awaitable[bool]]
+"""Takes note that a version of the table was taken over; False when it is not the one that is served."""
+
+_REQUEST = MAILBOX.address("request")
+_ANSWER = MAILBOX.address("answered")
+
+
+class Mailbox:
+    """Carries out one command at a time.
+
+    Parameters
+    ----------
+    permitted : the commands that the settings permit.
+    acknowledge : carries out `Command.ACKNOWLEDGE`.
+    """
+
+    def __init__(self, permitted: Collection[Command], acknowledge: Acknowledge) -> None:
+        self.enabled = bool(permitted)
+        self._permitted = permitted
+        self._acknowledge = acknowledge
+        self._request = 0
+        self._answer = Answer.NONE
+        self._acknowledged = UNKNOWN
+        self._task: asyncio.Task[None] | None = None
+
+    def write(self, address: int, words: list[int], registers: list[int]) -> ExcCodes | None:
+        """Take what is about to be written at ``address``; a command begins when its request number changes."""
+        if not address <= _REQUEST < address + len(words):
+            return None
+        merged = registers[: MAILBOX.registers]
+        merged[address : address + len(words)] = words
+        command, high, low, request = merged[:4]
+        if request == self._request:
+            return None
+        if self._answer is Answer.PENDING:
+            return ExcCodes.DEVICE_BUSY
+        self._request = request
+        self._begin(command, high << 16 | low)
+        return None
+
+    def render(self, registers: list[int]) -> None:
+        """Write the answer into the holding registers."""
+        words = MAILBOX.encode({"answered": self._request, "answer": self._answer, "acknowledged": self._acknowledged})
+        registers[_ANSWER : _ANSWER + len(words)] = words
+
+    async def close(self) -> None:
+        """Wait for a command that is under way."""
+        if self._task is not None:
+            await self._task
+
+    def _begin(self, command: int, argument: int) -> None:
+        if command not in [*Command]:
+            self._answer = Answer.UNKNOWN_COMMAND
+        elif command not in self._permitted:
+            self._answer = Answer.NOT_PERMITTED
+        elif command == Command.START_CALIBRATION:
+            self._answer = Answer.NOT_AVAILABLE  # the service has no such job
+        else:
+            self._answer = Answer.PENDING
+            self._task = asyncio.create_task(self._run(argument), name="acknowledge over Modbus")
+
+    async def _run(self, version: int) -> None:
+        answer = Answer.FAILED
+        try:
+            if await self._acknowledge(version):
+                self._acknowledged = version
+                answer = Answer.DONE
+            else:
+                answer = Answer.REFUSED
+        except DynidError as error:
+            log.error("acknowledge over Modbus: %s", error.detail)  # noqa: TRY400 - what to do is in the text
+        finally:
+            self._answer = answer
