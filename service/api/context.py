@@ -26,6 +26,7 @@ from service.devices import DeviceSupervisor
 from service.errors import NotFoundError
 from service.jobs.engine import JobEngine
 from service.jobs.pool import WorkerPool
+from service.modbus import open_modbus
 from service.motion import MotionGuard, PermitState
 from service.recording import salvage
 from service.settings import ConfigurationError, RobotSettings, Settings
@@ -122,6 +123,8 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         asked = WorkerProbe(executor), ResultExports(executor), executor
         context = ServiceContext(settings, Keys(key, database), database, devices, engine, Metrics(database), *asked)
         stack.push_async_callback(context.begin_close)
+        if settings.modbus is not None:
+            await stack.enter_async_context(open_modbus(settings.modbus, settings.robots, engine.guards, database))
         if settings.keep_recordings_days is not None:
             keeping = keep_removing(settings.data_dir, database, settings.keep_recordings_days)
             removing = asyncio.create_task(keeping, name="retention")
