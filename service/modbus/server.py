@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Sequence
 
 from pymodbus.constants import ExcCodes
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 FUNCTIONS = frozenset({3, 4, 6, 16, 22, 23})
 _LONGEST = 254
 """Bytes after the length field that a frame may have."""
+_UNREAD = 1 << 16
+"""Bytes of answers that the system keeps for a client; behind them asyncio keeps as many again."""
 
 
 class ModbusBindError(DynidError):
@@ -122,6 +125,10 @@ class _Connection(ServerRequestHandler):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[no-untyped-call]
         self.heard = self.loop.time()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD)
+        super().connection_made(transport)
 
     def callback_data(self, data: bytes, addr: tuple[object, ...] | None = None) -> int:
         self.heard = self.loop.time()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import ConfigurationError, Settings, load_settings
+from service.settings import ConfigurationError, ModbusSettings, Settings, load_settings
 
 ROBOT = """
 [robots.cell1]
@@ -128,6 +128,29 @@ def test_public_bind_has_to_be_meant() -> None:
     assert "behind_proxy = true" in refusal(None, host="0.0.0.0")
     assert load_settings(host="0.0.0.0", behind_proxy=True).host == "0.0.0.0"
     assert "authentication cannot be off" in refusal(None, host="0.0.0.0", behind_proxy=True, authentication=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "reason"),
+    [
+        ("host = '0.0.0.0'\nunits = { cell1 = 1 }\n", "modbus", "allow_public_bind = true"),
+        ("units = {}\n", "modbus.units", "at least 1"),
+        ("units = { other = 1 }\n", "", "no robot 'other'; known: cell1"),
+        ("units = { cell1 = 0 }\n", "modbus.units.cell1", "greater than or equal to 1"),
+        ("units = { cell1 = 1 }\ncommands = ['move']\n", "modbus.commands", "'acknowledge'"),
+    ],
+)
+def test_modbus_is_off_and_its_settings_are_checked(tmp_path: Path, text: str, key: str, reason: str) -> None:
+    assert load_settings(write(tmp_path, ROBOT)).modbus is None
+    message = refusal(write(tmp_path, f"{ROBOT}[modbus]\n{text}"))
+    assert key in message
+    assert reason in message
+
+
+def test_two_robots_on_one_modbus_unit_are_refused() -> None:
+    with pytest.raises(ValueError, match="same unit"):
+        ModbusSettings(units={"one": 3, "two": 3})
+    assert ModbusSettings(units={"one": 3}, host="0.0.0.0", allow_public_bind=True).commands == frozenset()
 
 
 def test_a_certificate_comes_with_its_key(tmp_path: Path) -> None:
