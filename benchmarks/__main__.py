@@ -11,7 +11,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # one core, like the peers; read when 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import dynamics, estimation, excitation, parallel_robot
+from benchmarks import dynamics, estimation, excitation, modbus, parallel_robot
 from benchmarks.comparison import Comparison
 
 BENCHMARKS = (dynamics.run, parallel_robot.run, estimation.run)
@@ -51,6 +51,7 @@ def main() -> None:
             table.add_row(*_row(comparison))
     console = Console()
     console.print(table)
+    console.print(modbus.run())
     for shown in excitation.run(full=full):
         console.print(shown)
 
