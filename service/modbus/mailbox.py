@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pymodbus.constants import ExcCodes
 
 from core.errors import DynidError
+from service.api.rate_limit import RateLimit
 from service.modbus.register_map import MAILBOX, UNKNOWN, Answer, Command
 
 log = logging.getLogger(__name__)
@@ -21,10 +22,11 @@ Acknowledge = Callable[[int], Awaitable[bool]]
 
 _REQUEST = MAILBOX.address("request")
 _ANSWER = MAILBOX.address("answered")
+_COMMANDS_PER_SECOND, _COMMANDS_AT_ONCE = 1.0, 10
 
 
 class Mailbox:
-    """Carries out one command at a time.
+    """Carries out one command at a time, and so many a second that they do not fill the audit.
 
     Parameters
     ----------
@@ -40,6 +42,7 @@ class Mailbox:
         self._answer = Answer.NONE
         self._acknowledged = UNKNOWN
         self._task: asyncio.Task[None] | None = None
+        self._rate = RateLimit(per_second=_COMMANDS_PER_SECOND, burst=_COMMANDS_AT_ONCE)
 
     def write(self, address: int, words: list[int], registers: list[int]) -> ExcCodes | None:
         """Take what is about to be written at ``address``; a command begins when its request number changes."""
@@ -50,7 +53,7 @@ class Mailbox:
         command, high, low, request = merged[:4]
         if request == self._request:
             return None
-        if self._answer is Answer.PENDING:
+        if self._answer is Answer.PENDING or not self._rate.allows("mailbox"):
             return ExcCodes.DEVICE_BUSY
         self._request = request
         self._begin(command, high << 16 | low)

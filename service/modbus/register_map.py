@@ -227,7 +227,8 @@ MAILBOX = Block(
     "mailbox",
     Space.HOLDING,
     0,
-    "Commands; the first three can be written only where the settings permit commands.",
+    "Commands; the first three can be written only where the settings permit commands. Exception 6 (busy) while the "
+    "one before is carried out, and for more than ten at once or one a second.",
     (
         Field("command", Kind.U16, _listed(Command), writable=True),
         Field("argument", Kind.U32, "of acknowledge: the version of the table that was taken over", writable=True),

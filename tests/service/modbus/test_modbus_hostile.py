@@ -163,6 +163,22 @@ def test_the_mailbox_is_closed_unless_permitted(permitted: frozenset[Command]) -
     asyncio.run(main())
 
 
+def test_commands_that_come_too_fast_are_refused_as_busy() -> None:
+    async def main() -> None:
+        async with (
+            running(make_server(permitted=frozenset({Command.START_CALIBRATION}))) as (host, port),
+            AsyncModbusTcpClient(host, port=port, timeout=5.0, retries=0) as client,
+        ):
+            answers = [
+                await client.write_register(MAILBOX.address("request"), request, device_id=UNIT)
+                for request in range(1, 30)
+            ]
+            assert not any(answer.isError() for answer in answers[:10])
+            assert answers[-1].exception_code == 6
+
+    asyncio.run(main())
+
+
 def test_a_taken_port_is_said() -> None:
     async def main() -> None:
         async with running(make_server()) as (_, port):
