@@ -156,6 +156,13 @@ def test_a_window_can_be_selected_by_plain_writes(served: Any, client: ModbusTcp
     after = read_block(client, window)
     np.testing.assert_array_equal(np.array(after["values"][:6], np.float32), torque[5])
     assert after["seq_begin"] == after["seq_end"] != before["seq_begin"]
+    newer = random_table(10, seed=8)
+    version = make_table(newer)
+    read_until(served.results, lambda seen: seen["table_version"] == version)
+    replaced = read_block(client, window)
+    assert (replaced["version"], replaced["row"]) == (version, 5)
+    np.testing.assert_array_equal(np.array(replaced["values"][:6], np.float32), newer[5])
+    assert replaced["seq_begin"] == replaced["seq_end"] != after["seq_begin"]
 
 
 def test_two_clients_read_while_the_table_is_replaced(served: Any, make_table: Any) -> None:
