@@ -208,5 +208,5 @@ def _answers(served: Any) -> bool:
     with ModbusTcpClient(served.host, port=served.port, timeout=5.0, retries=0) as client:
         try:
             return not client.read_input_registers(0, count=1, device_id=UNIT).isError()
-        except ModbusException:  # closed at once, as there are too many
+        except (ModbusException, ConnectionError):  # closed at once, as there are too many
             return False
