@@ -137,6 +137,20 @@ def test_a_colony_of_one_seed_finds_the_same_again():
     assert results[0].account["evaluations"] >= 30 * 20
 
 
+def test_variable_projection_leaves_less_than_a_colony_and_finds_the_shape():
+    train, signals = recorded(levelling, 1, periods=3), repeated(20.0)
+    found = {
+        search: identify_by(
+            published_method("abc_arctan", signals=signals, search=search, colony=BeeColony(cycles=20)), MODEL, [train]
+        ).identification
+        for search in ("variable_projection", "bee_colony")
+    }
+    rms = {search: float(np.mean(result.train.pooled["all"].rms)) for search, result in found.items()}
+    assert rms["variable_projection"] < 0.05 < rms["bee_colony"]
+    for joint in found["variable_projection"].friction.joints:
+        assert joint.shapes["arctan.f4"] == pytest.approx(6.0, rel=0.05)
+
+
 def test_the_stream_reaches_the_batch_answer():
     result = identify_by("recursive_six_axis", MODEL, [recorded(plain, 1)], [recorded(plain, 2)])
     against = result.account["against_batch"]
