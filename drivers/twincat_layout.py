@@ -175,7 +175,8 @@ SYSTEM_VARIABLES: Mapping[str, str] = {
     "TwinCAT_SystemInfoVarList._AppInfo.OnlineChangeCnt": "UDINT",
     "TwinCAT_SystemInfoVarList._AppInfo.AppTimestamp": "DT",
 }
-"""What TwinCAT itself offers: online changes since the download, and when that was."""
+"""What TwinCAT itself offers: online changes since the download, and when the program was compiled, which it also is
+for an online change."""
 ONLINE_CHANGES, APP_TIMESTAMP = SYSTEM_VARIABLES
 
 

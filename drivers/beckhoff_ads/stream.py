@@ -138,12 +138,12 @@ class AdsRingReader:
     def _follow_program(self, stamp: ProgramStamp, head: int, cycle: int) -> None:
         """Go on in the ring where that can be, and say what has happened to the program meanwhile."""
         cursor = self._cursor
-        same_run = cursor is not None and stamp.downloaded == self._stamp.downloaded and cursor.waiting(head) >= 0
+        same_run = cursor is not None and stamp.continues(self._stamp) and cursor.waiting(head) >= 0
         if cursor is None or not same_run:
             self._cursor = RingCursor(self._variables.lengths["aRing"], head if cursor is None else 0)
         if self._counter is None:
             self._counter = CycleCounter(cycle)
-        elif stamp.downloaded != self._stamp.downloaded:
+        elif not stamp.continues(self._stamp):
             self._notices.append(f"{self.address}: another PLC program was loaded; its variables were looked up again")
         elif stamp.online_changes != self._stamp.online_changes:
             self._notices.append(

@@ -99,12 +99,16 @@ class ProgramStamp(NamedTuple):
     """What changes when the PLC's program does."""
 
     online_changes: int
-    downloaded: int
+    compiled: int
     symbol_version: int
 
     @classmethod
     def of(cls, parts: Sequence[bytes]) -> ProgramStamp:
         return cls(*(int.from_bytes(part, "little") for part in parts))
+
+    def continues(self, earlier: ProgramStamp) -> bool:
+        """Tell whether this is the program of ``earlier``, perhaps changed online, which alone makes the count grow."""
+        return self.compiled == earlier.compiled or self.online_changes > earlier.online_changes
 
 
 def _look_up(session: Session) -> dict[str, SymbolInfo]:

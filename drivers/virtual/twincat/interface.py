@@ -116,7 +116,7 @@ class PlcInterface:
         """Write ST_DynidInfo, in the order of its members."""
         INFO.layout.pack_into(self.bytes_of("stInfo"), 0, *values)
 
-    def stamp(self, downloaded: int, online_changes: int) -> None:
+    def stamp(self, compiled: int, online_changes: int) -> None:
         """Write what TwinCAT itself says about the program."""
-        self.symbols[APP_TIMESTAMP][...] = downloaded
+        self.symbols[APP_TIMESTAMP][...] = compiled
         self.symbols[ONLINE_CHANGES][...] = online_changes

@@ -71,7 +71,7 @@ class PlcProgram:
         self._interface = PlcInterface(prefix, RING_LENGTH, TABLE_LENGTH)
         self._identity = identity
         self._born = time.time_ns() - _EPOCH_2000 * 10**9
-        self._downloaded = self._online_changes = 0
+        self._compiled = self._online_changes = 0
         warm_up(LEGS)
         self._initialise()
 
@@ -94,9 +94,8 @@ class PlcProgram:
         self._silence = WATCHDOG  # s since the host's heart beat
         self._trajectory = UploadedTable(self._interface, "stTrajectory", "aTrajectory", self._within_stroke)
         self._feedforward = UploadedTable(self._interface, "stFeedforward", "aFeedforward")
-        self._downloaded = max(self._downloaded + 1, int(time.time()))
         self._online_changes = 0
-        self._interface.stamp(self._downloaded, self._online_changes)
+        self._stamp()
         self._interface.introduce(
             VERSION,
             round(CYCLE * 1e9),
@@ -107,13 +106,18 @@ class PlcProgram:
             WATCHDOG,
         )
 
+    def _stamp(self) -> None:
+        """Say that the program was compiled, as it is for a download and for an online change."""
+        self._compiled = max(self._compiled + 1, int(time.time()))
+        self._interface.stamp(self._compiled, self._online_changes)
+
     # --- what engineers do -----------------------------------------------------------------------------
 
     def online_change(self) -> None:
         """Change the running program: it goes on, with its variables at other addresses."""
         self.symbols.move()
         self._online_changes += 1
-        self._interface.stamp(self._downloaded, self._online_changes)
+        self._stamp()
         for part in (self._interface, self._trajectory, self._feedforward):
             part.bind()
 

@@ -149,6 +149,7 @@ def test_an_online_change_is_followed_without_loss(source: AdsRingReader, virtua
     rest = read(source, 0.3)
     assert rest["lost"].sum() == 0
     assert rest["sequence"][-1] - first["sequence"][-1] == rest.size
+    assert (np.diff(np.append(first["controller_time"][-1], rest["controller_time"])) > 0.0).all()  # none comes twice
     assert any("changed online" in notice for notice in source.take_notices())
     virtual_upru6.request("emergency-stop", on=True)  # states come by notification again
     try:
