@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from drivers import twincat_layout as layout
+from drivers.virtual.twincat import path, program
 
 SOURCES = Path(__file__).parents[2] / "deploy" / "twincat"
 FILES = sorted(path for path in SOURCES.iterdir() if path.suffix.startswith(".Tc"))
@@ -77,3 +78,11 @@ def test_settings_agree_with_the_layout() -> None:
     assert tables == {int(values["TABLE_LENGTH"])}
     bits = {f"STATUS_{status.name}": f"16#{int(status):X}" for status in layout.Status}
     assert {name: value for name, value in values.items() if name.startswith("STATUS_")} == bits
+
+
+def test_settings_are_those_of_the_virtual_controller() -> None:
+    values = dict(re.findall(r"(\w+) : (?:LREAL|UDINT) := ([\d.]+);", declaration("GVL_DynidSettings")))
+    of_program = ("CYCLE", "START_TOLERANCE", "WATCHDOG", "HALT_DECELERATION", "FASTEST_LEG", "FOLLOWING_LIMIT")
+    names = (*of_program, "MOVING_SPEED", "RING_LENGTH", "TABLE_LENGTH")
+    expected = {name: getattr(program, name) for name in names} | {"STOP_RAMP": path.STOP_RAMP, "FADE": path.FADE}
+    assert {name: float(values[name]) for name in expected} == expected

@@ -83,6 +83,7 @@ class PlcProgram:
         """Begin as after a download: everything the program remembers is new."""
         self.mode = Mode.OFF if self.emergency_stopped else Mode.HOLDING
         self.error = Error.EMERGENCY_STOP if self.emergency_stopped else Error.NONE
+        self._powerless = self.emergency_stopped  # the button was pressed, and there was no reset since
         self.end = self._outcome = End.NONE  # of the last motion; of the one that is stopping
         self._sequence = 0
         self._target: Array = np.vstack([self.machine.measured[0], np.zeros((2, LEGS))])
@@ -136,6 +137,7 @@ class PlcProgram:
         """Press or release the button; pressed, it takes the drives' power."""
         self.emergency_stopped = pressed
         if pressed:
+            self._powerless = True
             self._fault(Error.EMERGENCY_STOP)
             self._end_motion(End.FAULTED)
             self.mode = Mode.OFF
@@ -161,9 +163,9 @@ class PlcProgram:
             self._trajectory.run_cycle()
             self._feedforward.run_cycle()
             self._move_target()
-        if not self.machine.run_cycle(self._target, self._feed, enabled=not self.emergency_stopped):
+        if not self.machine.run_cycle(self._target, self._feed, enabled=not self._powerless):
             raise ArithmeticError("the simulated dynamics broke down")
-        if self.emergency_stopped:
+        if self._powerless:
             self._target[0], self._target[1:] = self.machine.measured[0], 0.0
         if running:
             legs = self._legs()
@@ -265,6 +267,7 @@ class PlcProgram:
         if self.emergency_stopped:
             return Result.FAULT_PERSISTS
         self.drive_errors = [0] * LEGS
+        self._powerless = False
         self.error = Error.NONE
         if self.mode in (Mode.FAULTED, Mode.OFF):
             self.mode = Mode.HOLDING
@@ -319,10 +322,12 @@ class PlcProgram:
             self._fault(Error.STROKE_LIMIT)
 
     def _fault(self, error: Error) -> None:
-        if self.error is not Error.NONE:
+        if self.error is Error.NONE:
+            self.error = error
+        elif self._path is None:
             return
+        # here with an earlier reason: the path is slowing down, and must be left now
         _log.warning("stopped by the PLC: %s", error.name)
-        self.error = error
         if self.mode is Mode.HOLDING:
             self.mode = Mode.FAULTED
         elif error is Error.HEARTBEAT_LOST and self._path is not None:
@@ -343,7 +348,7 @@ class PlcProgram:
     def _publish(self, legs: list[float]) -> None:
         limit = self.machine.force_limit
         saturated = sum(1 << leg for leg, force in enumerate(legs[-LEGS:]) if abs(force) >= limit)
-        drives = [_DRIVE_OFF if self.emergency_stopped else _DRIVE_ENABLED] * LEGS
+        drives = [_DRIVE_OFF if self._powerless else _DRIVE_ENABLED] * LEGS
         for leg, error in enumerate(self.drive_errors):
             if error:
                 drives[leg] = _DRIVE_FAULT

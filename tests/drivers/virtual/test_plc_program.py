@@ -231,8 +231,24 @@ def test_a_drive_fault_and_the_emergency_stop_end_the_motion(bench: Bench) -> No
     assert bench.newest["nStatus"] & Status.EMERGENCY_STOP
     assert bench.command(Command.RESET) is Result.FAULT_PERSISTS
     bench.program.press_emergency_stop(False)
+    bench.run(0.01)
+    assert bench.view("stState")["aDriveState"].tolist() == [0x1650] * 6  # to release the button powers nothing
     assert bench.command(Command.RESET) is Result.DONE
     assert bench.program.mode is Mode.HOLDING
+    bench.run(CYCLE)
+    assert bench.view("stState")["aDriveState"].tolist() == [0x1637] * 6
+
+
+def test_a_fault_while_the_path_slows_down_leaves_the_path(bench: Bench) -> None:
+    started(bench)
+    bench.beating = False
+    bench.run_until(lambda: bench.program.error is Error.HEARTBEAT_LOST)
+    assert bench.newest["fPathTime"] > 0.0
+    bench.program.fail_drive(2, 0x8611)
+    bench.run(CYCLE)
+    assert bench.newest["fPathTime"] == 0.0
+    bench.run_until(lambda: bench.program.mode is Mode.FAULTED, 0.2)
+    assert (bench.program.end, bench.program.error) == (End.FAULTED, Error.HEARTBEAT_LOST)  # the first reason stays
 
 
 def test_feedforward_is_added_only_to_its_trajectory_and_without_a_step(bench: Bench) -> None:
