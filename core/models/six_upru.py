@@ -114,6 +114,9 @@ class SixUPRU(RobotValue):
                 freeze(self, name, (6, 3))
 
     def _check_home(self) -> None:
+        if self.size == 0.0:
+            detail = f"{self.name}: all platform_joints lie in the platform's origin: the geometry is wrong"
+            raise ModelError(detail, code="geometry-singular")
         try:
             condition = float(self.jacobian_condition(self.home)[0])
         except KinematicsError as error:
@@ -255,11 +258,9 @@ class SixUPRU(RobotValue):
             No pose was found, or the search met a singular one; the context names the sample, from 1.
         """
         (legs,) = state_arrays(self.name, 6, lengths=lengths)
-        guess = self.home if start is None else np.asarray(start, dtype=np.float64)
-        if guess.shape not in ((6,), legs.shape):
-            raise InputError(f"{self.name}: start has shape {guess.shape}, expected (6,) or {legs.shape}")
+        starts = self._per_sample("start", self.home if start is None else start, legs)
+        self._check(geometry.not_finite(legs), legs)  # Newton's method would call its first step the last one
         q = np.empty_like(legs)
-        starts = np.array(np.broadcast_to(guess, legs.shape), order="C")
         self._check(upru_kinematics.poses(self.arrays, legs, starts, successive, make_workspace(), q), legs)
         return q
 
@@ -420,16 +421,25 @@ class SixUPRU(RobotValue):
         self, arrays: ParallelArrays, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, wrench: ArrayLike | None
     ) -> tuple[Array, Array]:
         position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)
-        outside = np.zeros(6) if wrench is None else np.asarray(wrench, dtype=np.float64)
-        if outside.shape not in ((6,), position.shape):
-            raise InputError(f"{self.name}: wrench has shape {outside.shape}, expected (6,) or {position.shape}")
-        outside = np.array(np.broadcast_to(outside, position.shape), order="C")
+        outside = self._per_sample("wrench", np.zeros(6) if wrench is None else wrench, position)
         sensor, motor = np.empty_like(position), np.empty_like(position)
         fault = upru_dynamics.inverse_dynamics(
             arrays, position, rate, acceleration, outside, make_workspace(), sensor, motor
         )
         self._check(fault, position)
         return sensor, motor
+
+    def _per_sample(self, name: str, value: ArrayLike, samples: Array) -> Array:
+        """Return finite numbers that are given for each of samples (N, 6), or (6,) for all, as (N, 6)."""
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{self.name}: {name} is no array of numbers: {error}") from error
+        if array.shape not in ((6,), samples.shape):
+            raise InputError(f"{self.name}: {name} has shape {array.shape}, expected (6,) or {samples.shape}")
+        if not np.all(np.isfinite(array)):
+            raise InputError(f"{self.name}: {name} has entries that are not finite")
+        return np.array(np.broadcast_to(array, samples.shape), order="C")
 
     def _columns(self, source: NDArray[np.int64], q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)

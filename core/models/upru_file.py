@@ -120,7 +120,7 @@ def parse_six_upru_json(text: bytes, source: str) -> SixUPRU:
     """
     try:
         values = json.loads(text)
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:  # the last: nested too deep
         raise ModelError(f"{source}: not JSON: {error}", path=source) from error
     file = Table(values, source, "")
     geometry, bodies = _needed(file, "geometry"), _needed(file, "params")

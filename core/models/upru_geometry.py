@@ -58,6 +58,12 @@ def turning_axes(q: Array) -> Array:
     return out
 
 
+def not_finite(states: Array) -> tuple[int, int]:
+    """Return the first of states (N, 6) that is not finite as a kernel's (sample, fault)."""
+    finite = np.all(np.isfinite(states), axis=1)
+    return (-1, kinematics.NO_FAULT) if finite.all() else (int(np.argmin(finite)), kinematics.NOT_CONVERGED)
+
+
 def check_fault(robot: str, legs: tuple[str, ...], fault: tuple[int, int], states: Array) -> None:
     """Raise what a kernel's (sample, fault) says about states (N, 6).
 

@@ -160,3 +160,20 @@ def test_conditioning_does_not_depend_on_the_unit_of_length(upru: SixUPRU) -> No
     )
     expected = upru.jacobian_condition(upru.home)
     np.testing.assert_allclose(millimetres.jacobian_condition(millimetres.home), expected, rtol=1e-9)
+
+
+def test_what_is_no_number_gives_no_pose_and_no_force(upru: SixUPRU) -> None:
+    still, nothing = np.zeros((1, 6)), np.full((1, 6), np.nan)
+    with pytest.raises(InputError, match="sample 1 is not finite"):
+        upru.forward_kinematics(nothing)
+    with pytest.raises(InputError, match="start has entries that are not finite"):
+        upru.forward_kinematics(upru.leg_lengths(upru.home), nothing)
+    for wrench, problem in ((nothing, "not finite"), (["strong"] * 6, "no array of numbers")):
+        with pytest.raises(InputError, match=f"wrench .*{problem}"):
+            upru.inverse_dynamics(upru.home, still, still, wrench)
+
+
+def test_a_platform_without_extent_is_refused(upru: SixUPRU) -> None:
+    with pytest.raises(ModelError, match="platform_joints") as caught:
+        replace(upru, platform_joints=np.zeros((6, 3)))
+    assert caught.value.code == "geometry-singular"

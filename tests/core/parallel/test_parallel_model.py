@@ -240,3 +240,10 @@ def test_both_kinds_of_robot_are_stored_and_driven_alike(upru: SixUPRU) -> None:
         assert np.abs(error).max() < 1e-9
     with pytest.raises(ModelError, match="kind 'toaster' is no robot; known are serial-chain, six-upru"):
         model_from_document({"kind": "toaster"})
+
+
+def test_json_that_nests_too_deep_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text('{"geometry":' * 20000)
+    with pytest.raises(ModelError, match="not JSON"):
+        load(path)
