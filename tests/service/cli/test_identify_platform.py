@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.models import SixUPRU, catalogue
+from core.models import SixUPRU, catalogue, load
+from core.pipelines.identification import Identification
 from core.recordings import Recording, write
 from service.cli import main
 
@@ -87,7 +88,16 @@ def test_results_are_exported_or_refused_clearly(
     code, text = dynid("export", result, tmp_path / "robot.csv", "--to", "csv")
     assert code == 0, text
     assert "m4*lc4" in (tmp_path / "robot.csv").read_text(encoding="utf-8")
-    for kind in ("urdf", "toml", "c"):
+    code, text = dynid("export", result, tmp_path / "robot.toml", "--to", "toml")
+    assert code == 0, text
+    found = Identification.from_document(json.loads(result.read_text(encoding="utf-8")))
+    written = load(tmp_path / "robot.toml")
+    assert isinstance(written, SixUPRU)
+    states = np.array([written.home]), np.full((1, 6), 0.1), np.full((1, 6), 0.5)
+    force = written.inverse_dynamics(*states)
+    lengths, rates, accelerations = written.joint_motion(*states)
+    np.testing.assert_allclose(force, found.predict(lengths, rates, accelerations), rtol=1e-6)
+    for kind in ("urdf", "c"):
         code, text = dynid("export", result, tmp_path / f"robot.{kind}", "--to", kind)
         assert code != 0
         assert "is a parallel robot" in text
