@@ -70,7 +70,7 @@ def test_a_recording_is_finished_once(database: Database) -> None:
         identifier = recordings.create(session, robot="cell1", details={"operator": "A"}).id
     with database.session() as session:
         recordings.finish(session, identifier, RecordingState.COMPLETE, **FILE, details={"rate": 500})
-    with pytest.raises(ConflictError, match="is complete and cannot become failed") as caught, database.session() as session:
+    with pytest.raises(ConflictError, match="cannot become failed") as caught, database.session() as session:
         recordings.fail(session, identifier, "too late")
     assert caught.value.code == "recording-state-conflict"
     with database.reading() as session:
