@@ -19,6 +19,27 @@ from drivers.virtual.process import VirtualComanR5, VirtualUpru6, VirtualUR10e
 
 _HOSTS = itertools.count(1)
 
+_IN_REAL_TIME = ("drivers", "end_to_end", "service/devices", "service/jobs", "service/modbus", "service/recording")
+"""Folders of tests whose processes have to keep up with a robot."""
+
+
+_NUMBERS = ("core", "service/cli")
+"""Folders of tests that only compute."""
+
+
+def _is_in(path: Path, folders: tuple[str, ...]) -> bool:
+    return str(path.relative_to(Path(__file__).parent)).startswith(folders)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all that keeps up with a robot to one worker: two at a time are more than two processors carry.
+
+    A service that is late stops its robot, as it should. The other worker does the rest meanwhile.
+    """
+    for item in items:
+        if _is_in(item.path, _IN_REAL_TIME):
+            item.add_marker(pytest.mark.xdist_group("in real time"))
+
 
 def new_loopback_host() -> str:
     """Return a loopback address not used before: vendor clients hard-code their ports, so hosts must differ.
@@ -27,6 +48,17 @@ def new_loopback_host() -> str:
     """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
     return f"127.{64 + int(worker)}.{os.getpid() % 250 + 1}.{next(_HOSTS) % 250 + 1}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gives_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Numbers can wait: beside these tests others move robots in real time, and a late robot is a stopped one."""
+    if not _is_in(request.path, _NUMBERS):
+        yield
+        return
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    yield
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @pytest.fixture(scope="session")

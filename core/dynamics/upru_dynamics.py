@@ -79,7 +79,7 @@ def _platform_columns(platform: Array, gravity: Array, v: Array, moment: Array) 
 
 
 @compiled
-def _write_psi(robot: ParallelArrays, work: Workspace) -> None:
+def write_psi(robot: ParallelArrays, work: Workspace) -> None:
     """Write the 24 different columns of Psi, moments divided by the robot's size, for the motion in ``work``."""
     platform, v, force, moment, psi = work.platform, work.vectors, work.force, work.moment, work.psi
     scale = 1.0 / robot.size
@@ -139,7 +139,7 @@ def regressor(
             return k, fault
         if not invert_jacobian(robot, work):
             return k, SINGULAR_JACOBIAN
-        _write_psi(robot, work)
+        write_psi(robot, work)
         for i in range(6):
             a, b, c = inverse[0, i], inverse[1, i], inverse[2, i]
             d, e, f = inverse[3, i], inverse[4, i], inverse[5, i]

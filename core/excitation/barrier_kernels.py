@@ -53,3 +53,44 @@ def largest_step(reached: Array, rate: Array, offset: Array, lower: Array, upper
             elif change < 0.0:
                 least = min(least, (lower[r, j] - value) / change)
     return least
+
+
+@_compiled
+def add_curvature(slopes: Array, bases: Array, out: Array) -> None:
+    """Add ``sum_k sum_c (sum_o S_oc B_o) (sum_o S_oc B_o)^T`` over samples k and limits c to out (n, m, n, m).
+
+    slopes (O, N, C, n) are derivatives of C limits by O signals of n coordinates, bases (O, N, m) those of the signals
+    by coefficients. Limits are contracted first, to one (O n, O n) matrix per sample. Only blocks [j, :, i, :] with
+    i >= j are written; the others are these transposed.
+    """
+    orders, samples, limits, n = slopes.shape
+    row, gram = np.empty(orders * n), np.empty((orders * n, orders * n))
+    half = np.empty((orders, bases.shape[2]))
+    for s in range(samples):
+        gram[:] = 0.0
+        for c in range(limits):
+            for o in range(orders):
+                for j in range(n):
+                    row[o * n + j] = slopes[o, s, c, j]
+            for a in range(orders * n):
+                for b in range(orders * n):
+                    gram[a, b] += row[a] * row[b]
+        for j in range(n):
+            for i in range(j, n):
+                _add_block(gram, j, i, bases[:, s], half, out[j, :, i])
+
+
+@_compiled
+def _add_block(gram: Array, j: int, i: int, basis: Array, half: Array, out: Array) -> None:
+    """Add to out (m, m) what coordinates j and i of one sample bring, with its basis (O, m)."""
+    orders, m = basis.shape
+    n = gram.shape[0] // orders
+    half[:] = 0.0
+    for p in range(orders):
+        for o in range(orders):
+            for u in range(m):
+                half[p, u] += gram[o * n + j, p * n + i] * basis[o, u]
+    for p in range(orders):
+        for u in range(m):
+            for v in range(m):
+                out[u, v] += half[p, u] * basis[p, v]

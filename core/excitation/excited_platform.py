@@ -16,12 +16,12 @@ from core.excitation.nonlinear_limits import Gradients, NonlinearLimits, Shortfa
 from core.excitation.trajectory import Motion, TrajectorySamples
 from core.models import JointLimits
 from core.models.six_upru import COORDINATE_UNITS, SixUPRU
+from core.models.upru_geometry import Conditioning
 
 Array = NDArray[np.float64]
 
 _SHORTEST = 0.1
 """m; the least that a limit on one side counts as, when margins are made shares of it."""
-_STEP = 1e-6
 _GUARD = 0.004
 """Share of half a range, or of a limit, that a search keeps off on its coarse grid."""
 _REACH = 0.25
@@ -70,7 +70,7 @@ class ExcitedPlatform:
         return self.model.base_regressor(*motion)
 
     def pull_back(self, motion: Motion, weights: Array) -> Motion:
-        return pull_back_by_differences(self.base_regressor, motion, weights)
+        return self.model.regressor_adjoint(*motion, weights)
 
     def coordinate_limits(self, limits: DesignLimits) -> JointLimits:
         return JointLimits.unlimited(6)
@@ -166,12 +166,8 @@ class LegLimits(NonlinearLimits):
 
         With J the legs' Jacobian in q, d ld/dqd = d ldd/dqdd = J, and d ldd/dqd = 2 d ld/dq.
         """
-        q, qd, qdd = motion
-        rows = len(q)
-        by_q, by_qd, by_qdd = (np.zeros((rows, 18, 6)) for _ in range(3))
-        here = np.hstack(self._model.joint_motion(q, qd, qdd))
-        for j in range(6):
-            by_q[:, :, j] = (np.hstack(self._model.joint_motion(q + _STEP * np.eye(6)[j], qd, qdd)) - here) / _STEP
+        by_q = self._model.leg_slopes(*motion)
+        by_qd, by_qdd = np.zeros_like(by_q), np.zeros_like(by_q)
         jacobian = by_q[:, :6]
         by_qd[:, 6:12], by_qd[:, 12:] = jacobian, 2.0 * by_q[:, 6:12]
         by_qdd[:, 12:] = jacobian
@@ -213,22 +209,29 @@ class PostureLimits(NonlinearLimits):
         self.labels = tuple(angles if np.isfinite(self._angle) else [])
         if np.isfinite(self._condition):
             self.labels += ("condition number of the Jacobian",)
+        self._known: tuple[Array, tuple[Array, Conditioning | None]] | None = None
         still = np.zeros_like(poses)
         self.guard = np.clip(0.5 * self.margins((poses, still, still)).min(axis=0, initial=1.0), 0.0, _GUARD)
 
     def margins(self, motion: Motion) -> Array:
         try:
-            return self._shares_left(motion[0])
+            angles, conditioning = self._posture(motion[0])
         except KinematicsError:  # no pose of a robot that works
             return np.full((len(motion[0]), len(self.labels)), -1.0)
-
-    def _shares_left(self, q: Array) -> Array:
-        parts = [np.empty((len(q), 0))]
+        parts = [np.empty((len(motion[0]), 0))]
         if np.isfinite(self._angle):
-            parts.append(1.0 - np.abs(self._model.joint_angles(q).reshape(len(q), 24)) / self._angle)
-        if np.isfinite(self._condition):
-            parts.append(1.0 - self._model.jacobian_condition(q)[:, None] / self._condition)
+            parts.append(1.0 - np.abs(angles) / self._angle)
+        if conditioning is not None:
+            parts.append(1.0 - conditioning.number[:, None] / self._condition)
         return np.hstack(parts)
+
+    def _posture(self, q: Array) -> tuple[Array, Conditioning | None]:
+        """Return the angles (N, 24), and the conditioning if it is limited; remembered, since slopes are asked next."""
+        if self._known is None or self._known[0] is not q:
+            limited = np.isfinite(self._condition)
+            angles = self._model.joint_angles(q).reshape(len(q), 24)
+            self._known = q, (angles, self._model.conditioning(q) if limited else None)
+        return self._known[1]
 
     def gradients(self, motion: Motion) -> Gradients:
         return self._slopes(motion[0]), None, None
@@ -239,13 +242,13 @@ class PostureLimits(NonlinearLimits):
 
     def _slopes(self, q: Array) -> Array:
         """Return the margins' derivatives (N, C, 6) in q."""
-        angles, conditions = self._model.posture_slopes(q)
+        angles, conditioning = self._posture(q)
+        slopes, changes = self._model.posture_slopes(q)
         parts = [np.empty((len(q), 0, 6))]
         if np.isfinite(self._angle):
-            sign = np.sign(self._model.joint_angles(q)).reshape(len(q), 24, 1)
-            parts.append(-sign * angles.reshape(len(q), 24, 6) / self._angle)
-        if np.isfinite(self._condition):
-            parts.append(-conditions[:, None] / self._condition)
+            parts.append(-np.sign(angles)[:, :, None] * slopes.reshape(len(q), 24, 6) / self._angle)
+        if conditioning is not None:
+            parts.append(-conditioning.slopes(changes)[:, None] / self._condition)
         return np.concatenate(parts, axis=1)
 
     def shortfall(self, column: int, margin: float) -> Shortfall:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from core.excitation.barrier_kernels import add_curvature
 from core.excitation.columns import ObservationColumns
 from core.excitation.criteria import Criterion
 from core.excitation.families import LinearFamily
@@ -206,18 +207,16 @@ class DesignProblem:
         return rooms
 
     def _add_barrier(self, slopes: Gradients, room: Array, gradient: Array, hessian: Array) -> None:
-        """Add the gradient of ``-sum log room`` and its Gauss-Newton Hessian ``sum (B g)(B g)^T`` in x.
-
-        Clearances are contracted first, to one (n, n) matrix per sample.
-        """
-        n, m = self.shape
-        scaled = [(self.basis[order], s / room[:, :, None]) for order, s in enumerate(slopes) if s is not None]
-        for basis, own in scaled:
-            gradient -= own.sum(axis=1).T @ basis
-            for other_basis, other in scaled:
-                per_sample = np.matmul(own.transpose(0, 2, 1), other)
-                spread = (per_sample[:, :, :, None] * other_basis[:, None, None, :]).reshape(len(basis), -1)
-                hessian += (basis.T @ spread).reshape(m, n, n, m).transpose(1, 0, 2, 3)
+        """Add the gradient of ``-sum log room`` and its Gauss-Newton Hessian ``sum (B g)(B g)^T`` in x."""
+        known = [order for order, slope in enumerate(slopes) if slope is not None]
+        scaled = np.stack([slope / room[:, :, None] for slope in slopes if slope is not None])
+        for order, own in zip(known, scaled, strict=True):
+            gradient -= own.sum(axis=1).T @ self.basis[order]
+        curvature = np.zeros_like(hessian)
+        add_curvature(scaled, np.stack([self.basis[order] for order in known]), curvature)
+        for j in range(len(curvature)):
+            curvature[j + 1 :, :, j] = curvature[j, :, j + 1 :].transpose(1, 2, 0)
+        hessian += curvature
 
     def _criterion(self, motion: Motion, smoothing: Smoothing) -> tuple[float, Motion]:
         W = self._observation(motion, smoothing.sign_width)

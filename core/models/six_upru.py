@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from core.dynamics import upru_dynamics, upru_kinematics
+from core.dynamics import upru_adjoint, upru_dynamics, upru_kinematics, upru_posture
 from core.dynamics.upru_kinematics import ParallelArrays, make_workspace
 from core.errors import InputError, KinematicsError, ModelError
 from core.models import upru_geometry as geometry
@@ -273,9 +273,21 @@ class SixUPRU(RobotValue):
 
         The division makes all entries pure numbers, so that the result does not depend on the unit of length.
         """
+        return self.conditioning(q).number
+
+    def conditioning(self, q: ArrayLike) -> geometry.Conditioning:
+        """Return the singular values of the Jacobian with its angular columns divided by ``size``, for poses (N, 6)."""
         scaled = self.jacobian(q)
         scaled[..., 3:] /= self.size
-        return np.asarray(np.linalg.cond(scaled))
+        return geometry.Conditioning.of(scaled)
+
+    def leg_slopes(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """Return the derivatives (N, 18, 6) in q of what ``joint_motion`` returns, lengths first."""
+        position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)
+        out = np.empty((len(position), 18, 6))
+        fault = upru_adjoint.leg_slopes(self.arrays, position, rate, acceleration, make_workspace(), out)
+        self._check(fault, position)
+        return out
 
     def joint_angles(self, q: ArrayLike) -> Array:
         """Return the angles (N, 6, 2, 2) in rad of the universal joints, zero at ``home``, for poses q (N, 6).
@@ -285,38 +297,20 @@ class SixUPRU(RobotValue):
         the leg: the angles of which equations (12) and (17) of the source contain the rates.
         """
         (poses,) = state_arrays(self.name, 6, q=q)
-        lower, upper = self._directions(poses)
-        lower_home, upper_home = self._directions(self.home[None])
-        below = geometry.turned(self.base_axes, lower_home, lower)
-        above = -geometry.turned(self.platform_axes, upper_home, upper)
-        return np.stack([below, above], axis=2)
-
-    def _directions(self, q: Array) -> tuple[Array, Array]:
-        """Return the legs' directions (N, 6, 3) in {B} and in {p}."""
-        n = self._legs(q)[..., 3:6]
-        return n, n @ geometry.rotations(q)
+        out = np.empty((len(poses), 6, 2, 2))
+        self._check(upru_posture.joint_angles(self.arrays, poses, self.home, make_workspace(), out), poses)
+        return out
 
     def posture_slopes(self, q: ArrayLike) -> tuple[Array, Array]:
-        """Return the derivatives in q of ``joint_angles`` (N, 6, 2, 2, 6) and ``jacobian_condition`` (N, 6)."""
+        """Return the derivatives in q of ``joint_angles`` (N, 6, 2, 2, 6), and of the scaled Jacobian (N, 6, 6, 6).
+
+        The second index of the latter is the coordinate; ``conditioning(q).slopes`` makes derivatives of the condition
+        number of it.
+        """
         (poses,) = state_arrays(self.name, 6, q=q)
-        count = len(poses)
-        angles, changes = np.empty((count, 6, 2, 2, 6)), np.empty((count, 6, 6, 6))
-        fault = upru_kinematics.posture_rates(
-            self.arrays,
-            poses,
-            np.ascontiguousarray(geometry.rotations(poses)),
-            geometry.turning_axes(poses),
-            (np.ascontiguousarray(self.base_axes), np.ascontiguousarray(self.platform_axes)),
-            make_workspace(),
-            angles,
-            changes,
-        )
-        self._check(fault, poses)
-        scale = np.array([1.0] * 3 + [1.0 / self.size] * 3)
-        left, values, right = np.linalg.svd(geometry.jacobian(self._legs(poses)) * scale)
-        condition = values[:, 0] / values[:, 5]
-        most, least = (np.einsum("ki,kcij,kj->kc", left[:, :, i], changes * scale, right[:, i]) for i in (0, 5))
-        return angles, (most - condition[:, None] * least) / values[:, 5, None]
+        angles, changes = np.empty((len(poses), 6, 2, 2, 6)), np.empty((len(poses), 6, 6, 6))
+        self._check(upru_posture.posture_slopes(self.arrays, poses, make_workspace(), angles, changes), poses)
+        return angles, changes
 
     def posture(self, q: ArrayLike) -> tuple[Posture, ...]:
         """Return what else a pose is limited by: the largest angle at each leg's joints, and the conditioning."""
@@ -389,6 +383,19 @@ class SixUPRU(RobotValue):
     def base_regressor(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         """Return K_b (N, 6, 17) with ``K_b @ base_parameters == inverse_dynamics``."""
         return self._columns(upru_dynamics.SOURCE[np.array(BASE_COLUMNS)], q, qd, qdd)
+
+    def regressor_adjoint(
+        self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, weights: ArrayLike
+    ) -> tuple[Array, Array, Array]:
+        """Return dJ/dq, dJ/dqd, dJ/dqdd, each (N, 6), for ``weights = dJ/dK_b`` (N, 6, 17) on the base regressor."""
+        position, rate, acceleration = state_arrays(self.name, 6, q=q, qd=qd, qdd=qdd)
+        source = upru_dynamics.SOURCE[np.array(BASE_COLUMNS)]
+        given = shaped(weights, "weights", (len(position), 6, source.size))
+        out = np.empty_like(position), np.empty_like(position), np.empty_like(position)
+        motion = position, rate, acceleration
+        fault = upru_adjoint.regressor_adjoint(self.arrays, motion, source, given, make_workspace(), out)
+        self._check(fault, position)
+        return out
 
     def external_wrench(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, force: ArrayLike) -> Array:
         """Return the wrench (N, 6) on the platform, as in ``inverse_dynamics``, that explains sensor forces (N, 6)."""

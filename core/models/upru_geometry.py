@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple, Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,17 +11,6 @@ from core.dynamics import upru_kinematics as kinematics
 from core.errors import InputError, KinematicsError
 
 Array = NDArray[np.float64]
-
-
-def rotations(q: Array) -> Array:
-    """Return R (N, 3, 3) from {p} to {B} of poses q (N, 6): Rz(alpha) Ry(beta) Rx(gamma)."""
-    (sa, sb, sc), (ca, cb, cc) = np.sin(q[:, 3:]).T, np.cos(q[:, 3:]).T
-    rows = (
-        (ca * cb, ca * sb * sc - sa * cc, ca * sb * cc + sa * sc),
-        (sa * cb, sa * sb * sc + ca * cc, sa * sb * cc - ca * sc),
-        (-sb, cb * sc, cb * cc),
-    )
-    return np.array(rows).transpose(2, 0, 1)
 
 
 def cross(a: Array, b: Array) -> Array:
@@ -35,27 +26,30 @@ def jacobian(legs: Array) -> Array:
     return np.concatenate([n, cross(legs[..., :3], n)], axis=-1)
 
 
-def turned(axes: Array, before: Array, now: Array) -> Array:
-    """Return the angles (..., 2) by which universal joints turned, rad.
+class Conditioning(NamedTuple):
+    """Singular value decomposition of scaled Jacobians: left (N, 6, 6), values (N, 6), right (N, 6, 6) transposed."""
 
-    axes (..., 3) are first axes; before, now (..., 3) directions of the leg in the same frame. The first angle
-    is about the first axis, the second about the axis x direction.
-    """
-    along, along_before = np.sum(now * axes, axis=-1), np.sum(before * axes, axis=-1)
-    flat, flat_before = now - along[..., None] * axes, before - along_before[..., None] * axes
-    sine = np.sum(cross(flat_before, flat) * axes, axis=-1)
-    first = np.arctan2(sine, np.sum(flat_before * flat, axis=-1))
-    return np.stack([first, np.arcsin(along_before) - np.arcsin(along)], axis=-1)
+    left: Array
+    values: Array
+    right: Array
 
+    @classmethod
+    def of(cls, scaled: Array) -> Self:
+        return cls(*np.linalg.svd(scaled))
 
-def turning_axes(q: Array) -> Array:
-    """Return the angular velocity (N, 6, 3) in {B} per unit rate of each coordinate of poses q (N, 6)."""
-    (sa, sb, _), (ca, cb, _) = np.sin(q[:, 3:]).T, np.cos(q[:, 3:]).T
-    out = np.zeros((len(q), 6, 3))
-    out[:, 3, 2] = 1.0
-    out[:, 4, 0], out[:, 4, 1] = -sa, ca
-    out[:, 5] = np.stack([ca * cb, sa * cb, -sb], axis=1)
-    return out
+    @property
+    def number(self) -> Array:
+        """Condition numbers (N,); infinite where a Jacobian is singular."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.values[:, 0] / self.values[:, 5])
+
+    def slopes(self, changes: Array) -> Array:
+        """Return the derivatives (N, 6) of ``number`` for those of the Jacobians (N, 6, 6, 6), coordinate first."""
+        most, least = (
+            np.einsum("kcj,kj->kc", np.einsum("ki,kcij->kcj", self.left[:, :, i], changes), self.right[:, i])
+            for i in (0, 5)
+        )
+        return np.asarray((most - self.number[:, None] * least) / self.values[:, 5, None])
 
 
 def not_finite(states: Array) -> tuple[int, int]:

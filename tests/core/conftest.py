@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +13,6 @@ from core.models import SerialChain, catalogue
 from core.recordings import Recording
 
 Array = NDArray[np.float64]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gives_way() -> Iterator[None]:
-    """Numbers can wait: beside these tests others move robots in real time, and a late robot is a stopped one."""
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    yield
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @dataclass(frozen=True)

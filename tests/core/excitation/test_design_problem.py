@@ -7,6 +7,7 @@ import pytest
 
 from core.errors import InputError
 from core.excitation import Workspace
+from core.excitation.barrier_kernels import add_curvature
 from core.excitation.columns import ObservationColumns
 from core.excitation.criteria import ConditionNumber
 from core.excitation.families import family
@@ -144,3 +145,15 @@ def test_without_limits_there_is_no_last_step() -> None:
     assert value == 0.0
     assert not gradient.any()
     assert not hessian.any()
+
+
+def test_curvature_of_limits_is_that_of_their_gradients() -> None:
+    random = np.random.default_rng(5)
+    slopes, bases = random.normal(size=(3, 7, 4, 2)), random.normal(size=(3, 7, 5))
+    out = np.zeros((2, 5, 2, 5))
+    add_curvature(slopes, bases, out)
+    rows = np.einsum("oscj,osu->scju", slopes, bases).reshape(28, 10)
+    expected = (rows.T @ rows).reshape(2, 5, 2, 5)
+    for j, i in ((0, 0), (0, 1), (1, 1)):
+        np.testing.assert_allclose(out[j, :, i], expected[j, :, i], rtol=1e-12, atol=1e-12)
+    assert not out[1, :, 0].any()

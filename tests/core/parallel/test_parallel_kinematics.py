@@ -82,7 +82,7 @@ def test_universal_joints_turn_as_the_source_says(random_upru: Callable[[int], A
         second = np.cross(first, n)
         second /= np.linalg.norm(second, axis=1, keepdims=True)
         np.testing.assert_allclose(rates[:, joint, :1] * first + rates[:, joint, 1:] * second, turning, atol=1e-7)
-    np.testing.assert_array_equal(robot.joint_angles(robot.home), 0.0)
+    np.testing.assert_allclose(robot.joint_angles(robot.home), 0.0, atol=1e-15)
 
 
 def test_poses_are_found_from_home(upru: SixUPRU) -> None:

@@ -71,7 +71,8 @@ def test_nothing_limited_is_no_limit(robot):
 
 def test_slopes_of_joint_angles_and_conditioning_are_their_derivatives(robot):
     q = motion(robot, 6)[0]
-    angles, conditions = robot.posture_slopes(q)
+    angles, jacobians = robot.posture_slopes(q)
+    conditions = robot.conditioning(q).slopes(jacobians)
     for coordinate in range(6):
         step = 1e-6 * np.eye(6)[coordinate]
         ends = [
@@ -79,3 +80,15 @@ def test_slopes_of_joint_angles_and_conditioning_are_their_derivatives(robot):
         ]
         assert angles[..., coordinate] == pytest.approx((ends[0][0] - ends[1][0]) / 2e-6, rel=1e-5, abs=1e-6)
         assert conditions[:, coordinate] == pytest.approx((ends[0][1] - ends[1][1]) / 2e-6, rel=1e-4, abs=1e-4)
+
+
+def test_the_regressor_goes_backwards_as_differences_say(robot):
+    states = motion(robot, 7)
+    weights = np.random.default_rng(8).normal(size=(len(states[0]), 6, 17))
+    for order, own in enumerate(robot.regressor_adjoint(*states, weights)):
+        for coordinate in range(6):
+            step = 1e-5 * np.eye(6)[coordinate]
+            ends = [[s + sign * step * (k == order) for k, s in enumerate(states)] for sign in (1.0, -1.0)]
+            change = robot.base_regressor(*ends[0]) - robot.base_regressor(*ends[1])
+            expected = np.einsum("krb,krb->k", weights, change) / 2e-5
+            assert own[:, coordinate] == pytest.approx(expected, rel=1e-6, abs=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ def serve(loopback_host: str) -> Iterator[Serve]:
 
         def talk() -> None:
             connection, _ = listener.accept()
-            with listener, connection:
+            with listener, connection, contextlib.suppress(ConnectionResetError):  # left with an answer unread
                 rest = b""
                 while data := connection.recv(4096):
                     *texts, rest = (rest + data).split(end)
