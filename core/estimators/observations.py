@@ -167,6 +167,9 @@ def checked_samples(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     InputError
         They are not numbers, do not belong together, or hold a value that is not finite; it says where the first is.
     """
+    for name, given in (("X", X), ("y", y)):
+        if np.iscomplexobj(given):
+            raise InputError(f"{name} is complex; a regressor and torques are real numbers")
     try:
         columns = np.ascontiguousarray(X, dtype=np.float64)
         effort = np.ascontiguousarray(y, dtype=np.float64)

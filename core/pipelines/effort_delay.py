@@ -80,4 +80,5 @@ def segments_delay(
         seconds=(weights * [one.seconds for one in found]).sum(axis=0) / total,
         std=1.0 / np.sqrt(total),
         gain=(weights * [one.gain for one in found]).sum(axis=0) / total,
+        at_bound=np.any([one.at_bound for one in found], axis=0),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -181,7 +181,7 @@ def _result(
     )
 
 
-def _delay(found: Estimate, data: TrainingData) -> dict[str, list[float]] | None:
+def _delay(found: Estimate, data: TrainingData) -> dict[str, list[Any]] | None:
     """Return how far torque lags behind position beyond the delay that is taken out; None where that cannot be told."""
     coefficients, cutoff = found.estimator.coef_, data.settings.torque_cutoff
     delay = segments_delay(data.all_segments, found.model, coefficients, cutoff)

@@ -7,6 +7,7 @@ the residual at every delay but the one it was sampled at, and so makes a delay 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -30,20 +31,22 @@ class EffortDelay:
     seconds : (n,).
     std : (n,) s, for residuals of the given bandwidth.
     gain : (n,) share by which the residual's RMS falls when the delay is taken out.
+    at_bound : (n,) whether it is the longest that was looked for, so that the true one may be longer.
     """
 
     seconds: Array
     std: Array
     gain: Array
+    at_bound: NDArray[np.bool_]
 
     @property
     def significant(self) -> NDArray[np.bool_]:
         """Which delays (n,) are more than three standard deviations away from none."""
         return np.asarray(np.abs(self.seconds) > 3.0 * self.std)
 
-    def to_document(self) -> dict[str, list[float]]:
+    def to_document(self) -> dict[str, list[Any]]:
         """Return JSON-serialisable lists."""
-        return {"seconds": self.seconds.tolist(), "std": self.std.tolist(), "gain": self.gain.tolist()}
+        return {name: getattr(self, name).tolist() for name in ("seconds", "std", "gain", "at_bound")}
 
 
 def estimate_delay(measured: Array, predicted: Array, period: float, bandwidth: float, longest: float) -> EffortDelay:
@@ -76,7 +79,7 @@ def estimate_delay(measured: Array, predicted: Array, period: float, bandwidth: 
         for j in range(measured.shape[1])
     ]
     seconds, std, gain = np.array(columns).T
-    return EffortDelay(seconds, std, gain)
+    return EffortDelay(seconds, std, gain, np.abs(seconds) >= longest)
 
 
 def _one_delay(

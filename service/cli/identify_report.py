@@ -87,6 +87,12 @@ def _show_certainty(console: Console, document: Mapping[str, Any]) -> None:
         console.print(
             f"torque lags position by {lags} ms; taking that out would lower the residual by at most {gain:.1%}"
         )
+        bound = [joint for joint, reached in enumerate(delay.get("at_bound", []), 1) if reached]
+        if bound:
+            console.print(
+                f"joints {', '.join(map(str, bound))}: that is the longest delay looked for; the true one may be longer, "
+                "or the columns of position and torque are of different recordings or joints"
+            )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -132,6 +132,8 @@ def test_what_is_fitted_is_checked(name, problem):
         fitted(of_name(name), X, y[:, :2], structure)
     with pytest.raises(InputError, match=r"X has shape \(0, 3, \d+\)"):
         fitted(of_name(name), X[:0], y[:0], structure)
+    with pytest.raises(InputError, match="y is complex"):
+        fitted(of_name(name), X, y * 1j, structure)
     with pytest.raises(InputError, match="rectangular arrays of numbers"):
         fitted(of_name(name), X, [["a"] * 3] * 80, structure)
     holed = y.copy()

@@ -34,5 +34,7 @@ def test_a_delay_is_measured_and_can_be_taken_out(robot):
     assert np.all(rest.gain < 0.05)
     rms, before = (np.array(r.to_document()["train"]["rms"]) for r in (corrected, result))
     assert np.all(rms[:3] < 0.9 * before[:3])
+    assert not found.at_bound.any()
+    assert effort_delay(result, recordings, longest=0.0005).at_bound[:3].all()
     with pytest.raises(InputError, match="no recording"):
         effort_delay(result, [])
