@@ -68,6 +68,8 @@ class DesignProblem:
     ----------
     samples : intervals of the grid on which the criterion and nonlinear limits are evaluated; limits linear in x
         are kept on one twice as fine.
+    guard : share of their guards that nonlinear limits keep. What happens between points goes with the square of their
+        distance, so a grid twice as fine needs a fourth.
     prior : (p, p) information of motions that are there already, added to this one's; see ``information``.
     """
 
@@ -79,6 +81,7 @@ class DesignProblem:
         limits: DesignLimits,
         *,
         samples: int,
+        guard: float = 1.0,
         prior: Array | None = None,
     ) -> None:
         self.columns = columns
@@ -96,6 +99,7 @@ class DesignProblem:
         bounds = columns.robot.coordinate_limits(limits)
         self.linear = LinearLimits.of(family.basis(self.limit_times), family.offset(self.limit_times), bounds)
         self.nonlinear = columns.robot.nonlinear_limits(limits)
+        self._guards = [guard * limit.guard for limit in self.nonlinear]
         seen = columns.seen
         self._blocks = Blocks(np.append(0, np.cumsum(seen.sum(axis=1))), np.nonzero(seen)[1])
         self._weights = np.zeros((samples + 1, *seen.shape))
@@ -108,7 +112,15 @@ class DesignProblem:
 
     def on_grid(self, samples: int) -> DesignProblem:
         """Return the same on another grid."""
-        return DesignProblem(self.columns, self.criterion, self.family, self.limits, samples=samples, prior=self.prior)
+        return DesignProblem(
+            self.columns,
+            self.criterion,
+            self.family,
+            self.limits,
+            samples=samples,
+            guard=min((self.samples / samples) ** 2, 1.0),
+            prior=self.prior,
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -146,7 +158,7 @@ class DesignProblem:
         if not self.linear.feasible(x):
             return False
         motion = self.motion(x)
-        return all(bool(np.all(limit.margins(motion) > limit.guard)) for limit in self.nonlinear)
+        return self._rooms(motion) is not None
 
     def violation(self, x: Array) -> float:
         """Return the largest excess over a limit on the grid: shares of a limit, m for the workspace; 0 inside."""
@@ -200,8 +212,8 @@ class DesignProblem:
     def _rooms(self, motion: Motion) -> list[Array] | None:
         """Return what the nonlinear limits leave beyond their guards; None outside."""
         rooms = []
-        for limit in self.nonlinear:
-            rooms.append(limit.margins(motion) - limit.guard)
+        for limit, guard in zip(self.nonlinear, self._guards, strict=True):
+            rooms.append(limit.margins(motion) - guard)
             if np.any(rooms[-1] <= 0.0):
                 return None
         return rooms

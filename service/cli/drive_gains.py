@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from core.errors import InputError
 from service.cli.options import parse_friction, parse_gains, parse_signals, read_recordings
-from service.cli.outputs import check_output, write_json
+from service.cli.outputs import check_output, write_and_show
 
 FRICTION = "arctan+load(2, drive)+hysteresis"
 """What a gear loses of the load it moves looks like a smaller gain, unless friction has a place for it."""
@@ -58,7 +59,7 @@ def drive_gains(
     if nominal is None and robot.drive_gains is None:
         raise InputError("nominal drive gains are needed to begin with: give --gains, or a model that knows them")
     bare, carrying = (read_recordings(sources, format, columns, repair=repair) for sources in (unloaded, loaded))
-    with console.status("identifying the arm"):
+    with Console(stderr=True).status("identifying the arm"):
         arm = identify(
             robot,
             bare,
@@ -66,12 +67,9 @@ def drive_gains(
             friction=parse_friction(friction or [FRICTION]),
             signals=parse_signals(signals),
         )
-    with console.status("comparing the runs"):
+    with Console(stderr=True).status("comparing the runs"):
         document = from_paired_runs(arm, carrying, bare, known).to_document()
-    _print(console, document)
-    if json_file is not None:
-        write_json(json_file, document)
-        console.print(f"written to {json_file}")
+    write_and_show(console, json_file, document, partial(_print, console, document))
 
 
 def _print(console: Any, document: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from core.errors import InputError
 from service.cli.options import parse_friction
-from service.cli.outputs import check_output, write_json, write_output
+from service.cli.outputs import check_output, progress_bar, write_json, write_output
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -105,7 +105,7 @@ def excite(
     console = Console()
     with ExitStack() as stack:
         interrupted = stack.enter_context(_interrupt_as_flag())
-        on_progress = stack.enter_context(_shown(console))
+        on_progress = stack.enter_context(_shown())
         executor = stack.enter_context(_processes(workers)) if workers > 1 else None
         found = design(
             robot,
@@ -118,11 +118,15 @@ def excite(
             workers=workers,
         )
         stopped = interrupted()
-    if stopped:
-        console.print(f"stopped after {found.seconds:.1f} of {time_budget:g} s; this is the best that was found:")
-    _print(console, robot, found)
-    _warn_of_own_limits(console, robot, found.trajectory)
-    _write_all(console, robot, bounds, found, json_file, samples, plot)
+    try:  # who reads what is printed may stop early
+        written = _write_all(robot, bounds, found, json_file, samples, plot)
+    finally:
+        if stopped:
+            console.print(f"stopped after {found.seconds:.1f} of {time_budget:g} s; this is the best that was found:")
+        _print(console, robot, found)
+        _warn_of_own_limits(console, robot, found.trajectory)
+    for file in written:
+        console.print(f"written to {file}")
 
 
 def _warn_of_own_limits(console: Console, robot: Mechanism, trajectory: Trajectory) -> None:
@@ -138,17 +142,17 @@ def _warn_of_own_limits(console: Console, robot: Mechanism, trajectory: Trajecto
 
 
 def _write_all(
-    console: Console,
     robot: Mechanism,
     bounds: DesignLimits,
     found: Design,
     json_file: Path | None,
     samples: Path | None,
     plot: Path | None,
-) -> None:
-    """Write every output that can be written, and only then complain of one that cannot."""
+) -> list[Path]:
+    """Write every output that can be written, and only then complain of one that cannot; return the files."""
     from service.cli.excite_plots import write_plots
 
+    done: list[Path] = []
     problems: list[InputError] = []
     for file, write in (
         (json_file, lambda path: write_json(path, found.to_document())),
@@ -158,12 +162,12 @@ def _write_all(
         if file is None:
             continue
         try:
-            for written in write(file) or [file]:
-                console.print(f"written to {written}")
+            done += write(file) or [file]
         except InputError as error:
             problems.append(error)
     if problems:
         raise InputError("; ".join(problem.detail for problem in problems), code=problems[0].code)
+    return done
 
 
 def _read_trajectory(file: Path) -> Trajectory:
@@ -220,11 +224,9 @@ def _interrupt_as_flag() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _shown(console: Console) -> Iterator[Callable[[Progress], None]]:
+def _shown() -> Iterator[Callable[[Progress], None]]:
     """Show how a search stands."""
-    from rich.progress import Progress as Bar
-
-    with Bar(console=console, transient=True) as bar:
+    with progress_bar() as bar:
         task = bar.add_task("searching", total=1.0)
 
         def show(progress: Progress) -> None:

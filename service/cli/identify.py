@@ -18,7 +18,7 @@ from service.cli.options import (
     parse_signals,
     read_recordings,
 )
-from service.cli.outputs import check_output, write_json
+from service.cli.outputs import check_output, progress_bar, write_and_show
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -106,7 +106,6 @@ def identify(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from rich.console import Console
-    from rich.progress import Progress
 
     from core.models import resolve
     from core.pipelines.identify import identify as identify_robot
@@ -126,7 +125,7 @@ def identify(
         _refuse_beside_method([option for option, given in others.items() if given])
     console = Console()
     started = time.perf_counter()
-    with Progress(console=console, transient=True) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("reading", total=1.0)
         chain = resolve(model, rotor_inertia=rotor_inertia)
         recordings = read_recordings(train, format, columns, repair=repair)
@@ -167,12 +166,13 @@ def identify(
     kept = result.essential_parameters() if essential else None
     if kept is not None:
         document["essential"] = {"kept": kept.kept, "dropped": kept.dropped, "p_value": kept.p_value}
-    show(console, result, document, kept)
-    if published and published.remark:
-        console.print(published.remark)
-    if json_file is not None:
-        write_json(json_file, document)
-        console.print(f"written to {json_file}")
+
+    def tell() -> None:
+        show(console, result, document, kept)
+        if published and published.remark:
+            console.print(published.remark)
+
+    write_and_show(console, json_file, document, tell)
 
 
 def _refuse_beside_method(options: list[str]) -> None:

@@ -90,8 +90,8 @@ def _show_certainty(console: Console, document: Mapping[str, Any]) -> None:
         bound = [joint for joint, reached in enumerate(delay.get("at_bound", []), 1) if reached]
         if bound:
             console.print(
-                f"joints {', '.join(map(str, bound))}: that is the longest delay looked for; the true one may be longer, "
-                "or the columns of position and torque are of different recordings or joints"
+                f"joints {', '.join(map(str, bound))}: that is the longest delay looked for; it may be longer, or "
+                "the columns of position and torque are of different joints"
             )
 
 

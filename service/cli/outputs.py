@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 
 def check_output(option: str, path: Path | None) -> None:
@@ -73,3 +78,23 @@ def _replace(path: Path, text: str) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def write_and_show(console: Console, file: Path | None, document: dict[str, Any], show: Callable[[], None]) -> None:
+    """Write a result, then show it: who reads what is printed may stop early, and a full disk hides no result."""
+    try:
+        if file is not None:
+            write_json(file, document)
+    finally:
+        show()
+    if file is not None:
+        console.print(f"written to {file}")
+
+
+def progress_bar() -> Progress:
+    """Return a bar on standard error, where a person looks on; nothing is written there for a program."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    return Progress(console=console, transient=True, disable=not console.is_terminal)

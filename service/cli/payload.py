@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from core.errors import InputError
 from service.cli.options import parse_friction, parse_gains, parse_signals, read_recordings, read_result
-from service.cli.outputs import check_output, write_json
+from service.cli.outputs import check_output, write_and_show
 
 if TYPE_CHECKING:
     from core.recordings.recording import Recording
@@ -93,7 +94,7 @@ def payload(
         known = parse_gains(gains, robot.n_joints)
         if choose_effort(robot, bare, known).unit == "A":
             raise InputError("without drive gains a payload has no scale: give --gains, or a model that knows them")
-        with console.status("identifying the robot"):
+        with Console(stderr=True).status("identifying the robot"):
             identified = identify(
                 robot,
                 bare,
@@ -101,15 +102,13 @@ def payload(
                 friction=parse_friction(friction or [usual]),
                 signals=parse_signals(signals),
             )
-    with console.status("identifying the payload"):
+    with Console(stderr=True).status("identifying the payload"):
         if after is not None:
             found = payload_from_change(identified, read_result(after, "--after"))
         else:
             found = identify_payload(identified, carrying, bare)
-    _print(console, found.to_document())
-    if json_file is not None:
-        write_json(json_file, found.to_document())
-        console.print(f"written to {json_file}")
+    document = found.to_document()
+    write_and_show(console, json_file, document, partial(_print, console, document))
 
 
 def _print(console: Any, document: dict[str, Any]) -> None:

@@ -312,3 +312,15 @@ def test_a_motion_that_a_service_would_refuse_is_named(tmp_path: Path) -> None:
     file.write_text("start_deg = [0, -90, 0, -90, 0, 0]\nvelocity = [9, 9, 9, 9, 9, 9]\n")
     output = run(*QUICK, "--limits", file)
     assert "a service with this model would refuse to play it" in output
+
+
+def test_a_result_is_written_though_nobody_reads_what_is_printed(limits: Path, tmp_path: Path) -> None:
+    result = tmp_path / "out.json"
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "service.cli", "excite", *QUICK, "--limits", limits, "--json", result]
+    try:
+        subprocess.run([*map(str, words)], stdout=writing, stderr=subprocess.DEVNULL, timeout=90, check=False)
+    finally:
+        os.close(writing)
+    assert json.loads(result.read_text(encoding="utf-8"))["trajectory"]
