@@ -11,6 +11,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from core.excitation.design import OPTIMIZERS, SEGMENTS, DesignSettings, design
 from core.excitation.families import FAMILIES, family
 from core.excitation.limits import limits_from_document
 from core.excitation.problem import DesignProblem, Smoothing
-from core.models import SerialChain, catalogue, serial_chain
+from core.models import SerialChain, SixUPRU, catalogue, load, serial_chain
 
 LIMITS = {
     "position_lower_deg": [-180, -180, -100, -180, -90, -90],
@@ -49,6 +50,10 @@ CASES: Sequence[tuple[str, dict[str, float], dict[str, Any], float]] = (
 """Name, settings, limits beside those above, shorter budget; the longer one is ``LONG``."""
 LONG = 60.0
 
+PLATFORM = Path(__file__).parents[1] / "tests" / "data" / "upru" / "A_fourier.json"
+PLATFORM_SETTINGS = DesignSettings(harmonics=5, period=10.0, time_budget=60.0)
+PLATFORM_FAMILIES = ("fourier_quintic", "fourier", "fourier_free")
+
 
 def run(*, full: bool, seeds: int = 1) -> Iterator[Table | str]:
     """Yield tables and lines: methods on equal budgets, the cost of a gradient; when full, all cases as well."""
@@ -56,6 +61,7 @@ def run(*, full: bool, seeds: int = 1) -> Iterator[Table | str]:
     yield _gradient_costs()
     if full:
         yield _cases(seeds)
+        yield _platform(seeds)
 
 
 def _methods(budget: float, seeds: int) -> Table:
@@ -93,6 +99,36 @@ def _cases(seeds: int) -> Table:
             ]
             figures = (min(reached), float(np.median(reached)), max(reached))
             table.add_row(name, f"{budget:g} s", *(f"{figure:.1f}" for figure in figures))
+    return table
+
+
+def _platform(seeds: int) -> Table:
+    """A 6-UPRU robot whose legs may go 0.2 m to either side of home, at 0.5 m/s and 2.5 m/s²."""
+    robot = load(PLATFORM)
+    assert isinstance(robot, SixUPRU)
+    home = robot.joint_motion(robot.home[None], np.zeros((1, 6)), np.zeros((1, 6)))[0][0]
+    limits = limits_from_document(
+        {
+            "start": robot.home.tolist(),
+            "position_lower": (home - 0.2).tolist(),
+            "position_upper": (home + 0.2).tolist(),
+            "velocity": [0.5] * 6,
+            "acceleration": [2.5] * 6,
+            "joint_angle_deg": 45.0,
+            "condition": 50.0,
+        },
+        robot,
+    )
+    table = Table(title=f"6-UPRU, 5 harmonics, 10 s: cond(K_b) after 60 s of one processor over {seeds} seed(s)")
+    for heading in ("family", "best", "median", "worst"):
+        table.add_column(heading, justify="left" if heading == "family" else "right")
+    for name in PLATFORM_FAMILIES:
+        settings = replace(PLATFORM_SETTINGS, family=name)
+        found = [
+            design(robot, limits, replace(settings, seed=seed), clock=time.process_time).condition_number
+            for seed in range(seeds)
+        ]
+        table.add_row(name, *(f"{figure:.1f}" for figure in (min(found), float(np.median(found)), max(found))))
     return table
 
 

@@ -12,7 +12,8 @@ A column map is a TOML or JSON file, or the same as a mapping::
     effort = "current"                            # ROS only: what the effort field holds, "torque" by default
 
 A signal is given by one name (of a two-dimensional array, or of one column), by a pattern ``{first-last}``, by a
-list of names or numbers, or by a table of ``columns`` and ``unit``. Without a map, columns are looked for under the
+list of names or numbers, or by a table of ``columns`` and ``unit``, which may be a list of one per joint: an arm that
+turns and slides has ``unit = ["deg", "mm"]``. Without a map, columns are looked for under the
 names this project writes: ``t``, and ``q`` as one array, or ``q1``, ``q2``, ..., or ``q[shoulder]``, ``q[elbow]``, ...
 where joints have names, likewise for every other signal.
 """
@@ -60,10 +61,10 @@ _MOST_JOINTS = 64
 
 @dataclass(frozen=True)
 class SignalColumns:
-    """Where one signal is, and its unit; None where the map does not state it, so that it is SI."""
+    """Where one signal is, and its unit, or those of its joints; None where the map states none, so that it is SI."""
 
     keys: tuple[Key, ...]
-    unit: str | None = None
+    unit: str | tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,12 @@ class ColumnMap:
         named = bool(joints) and "q" in found and found["q"].keys == tuple(column_names("q", joints, len(joints)))
         return replace(self, signals=found, joint_names=joints if named else self.joint_names)
 
-    def scale(self, signal: str) -> float:
-        """Return the size of the signal's unit in SI units."""
+    def scale(self, signal: str) -> tuple[float, ...]:
+        """Return the size of the signal's unit in SI units: one for all joints, or one for each."""
         unit = self.signals[signal].unit
-        return 1.0 if unit is None else UNITS[signal][unit]
+        if unit is None:
+            return (1.0,)
+        return tuple(UNITS[signal][one] for one in ((unit,) if isinstance(unit, str) else unit))
 
     def to_document(self) -> dict[str, Any]:
         """Return the signals and their units as JSON-serialisable data, for provenance."""
@@ -177,8 +180,13 @@ def _signal(name: str, value: Any, where: str) -> SignalColumns:
             raise _invalid(where, f"{name}: a signal is a table of columns (or column) and unit")
         unit = value.get("unit")
         value = value.get("columns", value.get("column"))
-    if unit is not None and unit not in UNITS[name]:
-        raise _invalid(where, f"{name}: unknown unit {unit!r}; there are {', '.join(UNITS[name])}")
+    if isinstance(unit, list | tuple):
+        unit = tuple(unit)
+    for one in unit if isinstance(unit, tuple) else () if unit is None else (unit,):
+        if not isinstance(one, str) or one not in UNITS[name]:
+            raise _invalid(where, f"{name}: unknown unit {one!r}; there are {', '.join(UNITS[name])}")
+    if unit == ():
+        raise _invalid(where, f"{name}: the list of units is empty")
     entries = value if isinstance(value, list | tuple) else [value]
     keys = tuple(key for entry in entries for key in _keys(name, entry, where))
     if not keys or len(set(keys)) != len(keys):

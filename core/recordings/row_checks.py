@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 _MOST_REPAIRED = 0.01
 """Share of rows that a repair may drop."""
 
+_LARGEST = 1e9
+"""In any unit of a signal; more is a torn digit or a fill value, which no sensor measures."""
 _LARGEST_ANGLE = 4.0 * np.pi
 """rad; a joint beyond two turns either way is rather given in degrees."""
 LARGEST_CURRENT = 500.0
@@ -54,12 +56,12 @@ def without_bad_rows(table: Array, first: int, path: Path) -> tuple[Array, list[
     RecordingError
         More than 1 % of the rows would be dropped (code ``recording-beyond-repair``).
     """
-    kept = np.flatnonzero(np.isfinite(table).all(axis=1))
+    kept = np.flatnonzero(_measurable(table).all(axis=1))
     kept = kept[in_time_order(table[kept, 0])]
     dropped = np.setdiff1d(np.arange(len(table)), kept)
     if len(dropped) > _MOST_REPAIRED * len(table):
         raise RecordingError(
-            f"{path}: {len(dropped)} of {len(table)} rows are not finite or out of time order; that is no "
+            f"{path}: {len(dropped)} of {len(table)} rows are not finite, beyond any sensor or out of time order; that is no "
             "longer a repair, look at what wrote the file",
             code="recording-beyond-repair",
             path=str(path),
@@ -68,13 +70,22 @@ def without_bad_rows(table: Array, first: int, path: Path) -> tuple[Array, list[
     return table[kept], (first + dropped).tolist()
 
 
+def _measurable(table: Array) -> NDArray[np.bool_]:
+    """Return which values (N, k) a sensor may have said; stamps, in the first column, may be as large as they like."""
+    possible = np.isfinite(table)
+    possible[:, 1:] &= np.abs(table[:, 1:]) < _LARGEST
+    return possible
+
+
 def check_values(table: Array, names: Sequence[str], first: int, path: Path) -> None:
-    """Refuse NaN, infinity and stamps (first column) that do not increase, by the rows of the file."""
-    bad = np.argwhere(~np.isfinite(table))
+    """Refuse NaN, infinity, what no sensor says, and stamps (first column) that do not increase, by the file's rows."""
+    bad = np.argwhere(~_measurable(table))
     if bad.size:
         index, column = (int(i) for i in bad[0])
+        value = float(table[index, column])
+        problem = "beyond anything a sensor measures" if np.isfinite(value) else "not finite"
         raise RecordingError(
-            f"{path}: row {first + index}, column {names[column]}: {table[index, column]} is not finite "
+            f"{path}: row {first + index}, column {names[column]}: {value:g} is {problem} "
             f"({len(bad)} such values); read the rows before or after it, or have them dropped by a repair",
             code="recording-not-finite",
             path=str(path),

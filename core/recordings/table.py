@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import RecordingError
+from core.errors import InputError, RecordingError
 from core.recordings.column_map import UNITS, ColumnMap, Key
 from core.recordings.recording import Recording
 from core.recordings.row_checks import check_units, check_values, row_window, without_bad_rows
@@ -147,7 +147,14 @@ def _read_signals(table: Table, columns: ColumnMap, first: int, last: int, path:
         value = np.hstack(parts)
         if name == "t" and np.issubdtype(value.dtype, np.integer) and abs(int(value[0, 0])) > _EXACT:
             value = value - value[0, 0]
-        scaled = value.astype(np.float64) * columns.scale(name)
+        scale = columns.scale(name)
+        if len(scale) not in (1, value.shape[1]):
+            raise InputError(
+                f"column map: {name} has {len(scale)} units for {value.shape[1]} columns of {path}; give one for all, "
+                "or one for each",
+                code="column-map-invalid",
+            )
+        scaled = value.astype(np.float64) * scale
         if name in _REQUIRED or not np.isnan(scaled).all():
             signals[name] = scaled
     return signals

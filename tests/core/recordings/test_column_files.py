@@ -142,6 +142,20 @@ def test_maps_are_read_from_toml_and_json(tmp_path, csv):
     assert np.array_equal(by_json.q, by_toml.q[2:9])
 
 
+def test_joints_may_have_units_of_their_own(csv):
+    path = csv(csv_text(FOREIGN))
+    mixed = MAP | {"q": {"columns": "pos[{0-1}]", "unit": ["deg", "mm"]}}
+    recording = read(path, "csv", columns=mixed)
+    assert recording.q == pytest.approx(np.column_stack([Q[:, 0], np.degrees(Q[:, 1]) * 1e-3]), abs=1e-9)
+    assert recording.provenance["columns"]["q"]["unit"] == ("deg", "mm")
+    with pytest.raises(InputError, match=r"q has 3 units for 2 columns of .*; give one for all, or one for each"):
+        read(path, "csv", columns=MAP | {"q": {"columns": "pos[{0-1}]", "unit": ["deg", "mm", "deg"]}})
+    with pytest.raises(InputError, match="q: unknown unit 'inch'"):
+        ColumnMap.of(MAP | {"q": {"columns": "pos[{0-1}]", "unit": ["deg", "inch"]}})
+    with pytest.raises(InputError, match="q: the list of units is empty"):
+        ColumnMap.of(MAP | {"q": {"columns": "pos[{0-1}]", "unit": []}})
+
+
 def test_arrays_of_two_dimensions_and_lists_are_signals(tmp_path):
     npz, parquet = tmp_path / "run.npz", tmp_path / "run.parquet"
     np.savez(npz, q=Q, i=CURRENT)
