@@ -61,8 +61,8 @@ def without_bad_rows(table: Array, first: int, path: Path) -> tuple[Array, list[
     dropped = np.setdiff1d(np.arange(len(table)), kept)
     if len(dropped) > _MOST_REPAIRED * len(table):
         raise RecordingError(
-            f"{path}: {len(dropped)} of {len(table)} rows are not finite, beyond any sensor or out of time order; that is no "
-            "longer a repair, look at what wrote the file",
+            f"{path}: {len(dropped)} of {len(table)} rows are not finite, beyond any sensor or out of time order; that "
+            "is no longer a repair, look at what wrote the file",
             code="recording-beyond-repair",
             path=str(path),
             rows=len(dropped),
@@ -78,20 +78,8 @@ def _measurable(table: Array) -> NDArray[np.bool_]:
 
 
 def check_values(table: Array, names: Sequence[str], first: int, path: Path) -> None:
-    """Refuse NaN, infinity, what no sensor says, and stamps (first column) that do not increase, by the file's rows."""
-    bad = np.argwhere(~_measurable(table))
-    if bad.size:
-        index, column = (int(i) for i in bad[0])
-        value = float(table[index, column])
-        problem = "beyond anything a sensor measures" if np.isfinite(value) else "not finite"
-        raise RecordingError(
-            f"{path}: row {first + index}, column {names[column]}: {value:g} is {problem} "
-            f"({len(bad)} such values); read the rows before or after it, or have them dropped by a repair",
-            code="recording-not-finite",
-            path=str(path),
-            row=first + index,
-            column=names[column],
-        )
+    """Refuse NaN, infinity, stamps (first column) that do not increase, and what no sensor says, by the file's rows."""
+    _refuse_values(~np.isfinite(table), "not finite", table, names, first, path)
     t = table[:, 0]
     if t.size < 2:
         raise RecordingError(
@@ -110,6 +98,23 @@ def check_values(table: Array, names: Sequence[str], first: int, path: Path) -> 
             code="recording-time-order",
             path=str(path),
             row=first + index,
+        )
+    _refuse_values(~_measurable(table), "beyond anything a sensor measures", table, names, first, path)
+
+
+def _refuse_values(
+    wrong: NDArray[np.bool_], problem: str, table: Array, names: Sequence[str], first: int, path: Path
+) -> None:
+    bad = np.argwhere(wrong)
+    if bad.size:
+        index, column = (int(i) for i in bad[0])
+        raise RecordingError(
+            f"{path}: row {first + index}, column {names[column]}: {table[index, column]:g} is {problem} "
+            f"({len(bad)} such values); read the rows before or after it, or have them dropped by a repair",
+            code="recording-not-finite",
+            path=str(path),
+            row=first + index,
+            column=names[column],
         )
 
 
