@@ -156,7 +156,26 @@ class Client:
         JobFailedError
             It ended in another state than ``succeeded``, or not within ``timeout`` s (then it is cancelled).
         """
-        job = self.post("/jobs", request, lease=lease)
+        return self._followed(self.post("/jobs", request, lease=lease), progress, timeout, poll)
+
+    def calibrate(
+        self, robot: str, profile: str, *, lease: str, progress: JobProgress | None = None, timeout: float = 300.0
+    ) -> dict[str, Any]:
+        """Move a robot along a calibration profile of its settings and return the job's ``result``.
+
+        THE ROBOT MOVES; its permit must be armed.
+
+        Raises
+        ------
+        JobFailedError
+            As of ``run_job``.
+        """
+        job = self.post("/calibrations", {"robot": robot, "profile": profile}, lease=lease)
+        return self._followed(job, progress, timeout, 0.1)
+
+    def _followed(
+        self, job: dict[str, Any], progress: JobProgress | None, timeout: float, poll: float
+    ) -> dict[str, Any]:
         deadline = time.monotonic() + timeout
         while job["state"] not in TERMINAL_JOB_STATES:
             if time.monotonic() > deadline:

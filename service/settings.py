@@ -178,6 +178,10 @@ class ModbusSettings(BaseModel):
         frozenset[Literal["start_calibration", "acknowledge"]],
         Field(description="What may be asked for; without any the mailbox cannot be written."),
     ] = frozenset()
+    calibrations: Annotated[
+        dict[RobotName, str],
+        Field(description="By robot, the calibration profile that start_calibration plays: THE ROBOT MOVES."),
+    ] = {}
     max_connections: Annotated[int, Field(ge=1, le=1000, description="One more is closed at once.")] = 32
     idle_seconds: Annotated[float, Field(gt=0, le=86400, description="A silent connection is closed.")] = 300.0
 
@@ -187,6 +191,18 @@ class ModbusSettings(BaseModel):
         if len(set(value.values())) < len(value):
             raise ValueError("two robots have the same unit; give each its own")
         return value
+
+    @model_validator(mode="after")
+    def _calibrations_are_permitted(self) -> Self:
+        if bool(self.calibrations) != ("start_calibration" in self.commands):
+            raise ValueError(
+                "the command start_calibration and the table calibrations (which robot along which profile) belong "
+                "together; give both or neither"
+            )
+        unserved = sorted(set(self.calibrations) - set(self.units))
+        if unserved:
+            raise ValueError(f"calibrations names {unserved[0]}, which has no unit")
+        return self
 
     @model_validator(mode="after")
     def _bind_is_safe(self) -> Self:
@@ -287,6 +303,10 @@ class Settings(BaseSettings):
             if robot not in self.robots:
                 known = ", ".join(sorted(self.robots)) or "none is configured"
                 raise ValueError(f"modbus.units: no robot '{robot}'; known: {known}")
+        for robot, profile in {} if self.modbus is None else self.modbus.calibrations.items():
+            if profile not in self.robots[robot].calibration:
+                known = ", ".join(sorted(self.robots[robot].calibration)) or "none"
+                raise ValueError(f"modbus.calibrations: {robot} has no calibration profile '{profile}'; it has {known}")
         return self
 
     @model_validator(mode="after")

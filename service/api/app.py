@@ -16,7 +16,17 @@ from service.api.openapi import install_openapi, problems
 from service.api.permissions import authorise, check_all_listed
 from service.api.problems import install_problem_handlers
 from service.api.requests import BodyLimit, RequestContext
-from service.api.routes import access, feedforward, health, jobs, recordings, results, robots, trajectories
+from service.api.routes import (
+    access,
+    calibrations,
+    feedforward,
+    health,
+    jobs,
+    recordings,
+    results,
+    robots,
+    trajectories,
+)
 from service.settings import Settings
 
 DESCRIPTION = """
@@ -31,6 +41,7 @@ TAGS = [
     {"name": "robots", "description": "What they are and what they do now."},
     {"name": "motion", "description": "Who may move them (lease), whether they may move (permit), and stop."},
     {"name": "jobs", "description": "Work that takes longer than a request."},
+    {"name": "calibrations", "description": "Whether a robot is still the one that was identified."},
     {"name": "recordings", "description": "Samples in MCAP files."},
     {"name": "trajectories", "description": "Motions by their definitions."},
     {"name": "results", "description": "Identifications, and which is in force."},
@@ -83,7 +94,7 @@ def _add_routes(app: FastAPI, settings: Settings) -> None:
         dependencies=[*locked, Depends(authorise)],
         responses=problems(400, 401, 403, 413, 415, 422, 429),
     )
-    modules = (robots, jobs, recordings, trajectories, results, feedforward, access)
+    modules = (robots, jobs, calibrations, recordings, trajectories, results, feedforward, access)
     check_all_listed(module.router for module in modules)
     for module in modules:
         api.include_router(module.router)

@@ -124,7 +124,7 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         context = ServiceContext(settings, Keys(key, database), database, devices, engine, Metrics(database), *asked)
         stack.push_async_callback(context.begin_close)
         if settings.modbus is not None:
-            await stack.enter_async_context(open_modbus(settings.modbus, settings.robots, engine.guards, database))
+            await stack.enter_async_context(open_modbus(settings.modbus, settings.robots, engine, database))
         if settings.keep_recordings_days is not None:
             keeping = keep_removing(settings.data_dir, database, settings.keep_recordings_days)
             removing = asyncio.create_task(keeping, name="retention")

@@ -24,6 +24,7 @@ ROLES: Mapping[str, Role] = MappingProxyType(
         "disarm": Role.OPERATOR,
         "reset_fault": Role.OPERATOR,
         "submit_job": Role.OPERATOR,
+        "start_calibration": Role.OPERATOR,
         "cancel_job": Role.OPERATOR,
         "create_trajectory": Role.OPERATOR,
         "promote_result": Role.ENGINEER,

@@ -45,22 +45,14 @@ def calibrate(
     profiles = settings.robots[robot].calibration
     if profile not in profiles:
         raise InputError(f"--profile: {robot} has no profile {profile!r}; it has {_listed(profiles)}")
-    chosen = profiles[profile]
     scheme = "http" if settings.tls_certificate is None else "https"
     address = url or f"{scheme}://{settings.host}:{settings.port}"
     until = time.monotonic() + wait
     with Client(address, _key(settings, key_file, until)) as client:
         _wait_until_ready(client, robot, until)
-        request = {
-            "kind": "calibrate",
-            "robot": robot,
-            "trajectory_id": _trajectory(client, robot, chosen.trajectory),
-            "approach": chosen.approach.model_dump(),
-            "level": chosen.level,
-        }
         with client.lease(robot, holder="dynid calibrate") as lease:
             client.post(f"/robots/{robot}/permit", lease=lease)
-            result = client.run_job(request, lease=lease, timeout=chosen.time_limit)
+            result = client.calibrate(robot, profile, lease=lease, timeout=profiles[profile].time_limit)
     typer.echo(f"{robot} is {result['outcome']}: {result['summary']}")
     if json_file is not None:
         write_json(json_file, result)
@@ -83,16 +75,6 @@ def _wait_until_ready(client: Any, robot: str, until: float) -> None:
         if time.monotonic() > until:
             raise ServiceUnreachableError(f"not ready in time (--wait): {reason}", code="robot-not-ready")
         time.sleep(_PAUSE)
-
-
-def _trajectory(client: Any, robot: str, name: str) -> str:
-    from core.errors import InputError
-
-    found = client.get("/trajectories", name=name, limit=50)["items"]
-    own = [item["id"] for item in found if item["robot"] in (None, robot)]
-    if not own:
-        raise InputError(f"there is no trajectory {name!r} of {robot}; store one first", code="trajectory-not-found")
-    return str(own[0])
 
 
 def _key(settings: Any, key_file: Path | None, until: float) -> str:

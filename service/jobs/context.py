@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -122,6 +123,19 @@ class JobContext:
         reason = f"not finished within {seconds:g} s"
         loop = asyncio.get_running_loop()
         self._alarm = loop.call_later(seconds, self.job.stop.request, StopCause.TIMED_OUT, reason)
+
+    @contextlib.contextmanager
+    def within(self, seconds: float | None) -> Iterator[None]:
+        """Ask the job to stop when the block takes longer than ``seconds``, whatever limits there are inside it."""
+        if seconds is None:
+            yield
+            return
+        loop, reason = asyncio.get_running_loop(), f"not finished within {seconds:g} s"
+        alarm = loop.call_later(seconds, self.job.stop.request, StopCause.TIMED_OUT, reason)
+        try:
+            yield
+        finally:
+            alarm.cancel()
 
     def lift_limit(self) -> None:
         """Let the job take any time."""

@@ -9,15 +9,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from core.errors import DynidError
 from core.models import resolve
+from service.jobs.engine import JobEngine
+from service.modbus.commands import handlers_of
 from service.modbus.in_force import look_up
-from service.modbus.mailbox import Acknowledge, Mailbox
-from service.modbus.register_map import MOST_JOINTS, Command
+from service.modbus.mailbox import Mailbox
+from service.modbus.register_map import MOST_JOINTS
 from service.modbus.server import LimitedServer
 from service.modbus.unit import Unit
 from service.motion import MotionGuard
 from service.settings import ConfigurationError, ModbusSettings, RobotSettings
-from service.storage import Database, audit, events, feedforward
-from service.storage.identifiers import new_id
+from service.storage import Database
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ LOOK_SECONDS = 0.5
 async def open_modbus(
     settings: ModbusSettings,
     robots: Mapping[str, RobotSettings],
-    guards: Mapping[str, MotionGuard],
+    engine: JobEngine,
     database: Database,
 ) -> AsyncIterator[LimitedServer]:
     """Serve the robots that have a unit, until the end of the block.
@@ -42,11 +43,10 @@ async def open_modbus(
     ModbusBindError
         The address cannot be listened on.
     """
-    units, mailboxes = [], []
+    units, mailboxes, guards = [], [], engine.guards
     for robot, number in settings.units.items():
         joints = await asyncio.to_thread(_joints, robots[robot])
-        permitted = frozenset(Command[name.upper()] for name in settings.commands)
-        mailbox = Mailbox(permitted, _acknowledge(database, robot))
+        mailbox = Mailbox(handlers_of(settings, robots[robot], engine, database))
         unit = Unit(number, robots[robot], joints, mailbox)
         unit.refresh(guards[robot].device.status, guards[robot].permit.state)
         units.append(unit)
@@ -113,33 +113,3 @@ def _joints(robot: RobotSettings) -> int:
             robot=robot.name,
         )
     return joints
-
-
-def _acknowledge(database: Database, robot: str) -> Acknowledge:
-    def record(version: int) -> bool:
-        with database.session() as session:
-            newest = feedforward.find(session, robot=robot, limit=1)
-            known = bool(newest) and newest[0].version == version
-            audit.record(
-                session,
-                principal="modbus",
-                action="acknowledge table over Modbus",
-                robot=robot,
-                request_id=new_id("mbs"),
-                version=version,
-                taken=known,
-            )
-            if known:
-                events.record(
-                    session,
-                    "feedforward.acknowledged",
-                    f"a Modbus client took over feedforward table version {version} of {robot}",
-                    subject=newest[0].id,
-                    robot=robot,
-                )
-            return known
-
-    async def acknowledge(version: int) -> bool:
-        return await asyncio.to_thread(record, version)
-
-    return acknowledge

@@ -1,13 +1,14 @@
 """The command mailbox of a unit: off unless the settings name the commands that are permitted.
 
-Nothing here moves a robot, arms it or resets a fault: Modbus does not say who asks.
+Nothing here arms a robot or resets a fault by its number in a register. A calibration moves one, and only where the
+settings permit that command and say along which profile: Modbus does not say who asks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Mapping
 
 from pymodbus.constants import ExcCodes
 
@@ -17,8 +18,8 @@ from service.modbus.register_map import MAILBOX, UNKNOWN, Answer, Command
 
 log = logging.getLogger(__name__)
 
-Acknowledge = Callable[[int], Awaitable[bool]]
-"""Takes note that a version of the table was taken over; False when it is not the one that is served."""
+Handler = Callable[[int], Awaitable[Answer]]
+"""Carries out a command with its argument. A DynidError it raises is logged and answered with ``FAILED``."""
 
 _REQUEST = MAILBOX.address("request")
 _ANSWER = MAILBOX.address("answered")
@@ -30,14 +31,12 @@ class Mailbox:
 
     Parameters
     ----------
-    permitted : the commands that the settings permit.
-    acknowledge : carries out `Command.ACKNOWLEDGE`.
+    handlers : of the commands that the settings permit.
     """
 
-    def __init__(self, permitted: Collection[Command], acknowledge: Acknowledge) -> None:
-        self.enabled = bool(permitted)
-        self._permitted = permitted
-        self._acknowledge = acknowledge
+    def __init__(self, handlers: Mapping[Command, Handler]) -> None:
+        self.enabled = bool(handlers)
+        self._handlers = handlers
         self._request = 0
         self._answer = Answer.NONE
         self._acknowledged = UNKNOWN
@@ -72,23 +71,19 @@ class Mailbox:
     def _begin(self, command: int, argument: int) -> None:
         if command not in [*Command]:
             self._answer = Answer.UNKNOWN_COMMAND
-        elif command not in self._permitted:
+        elif command not in self._handlers:
             self._answer = Answer.NOT_PERMITTED
-        elif command == Command.START_CALIBRATION:
-            self._answer = Answer.NOT_AVAILABLE  # the service has no such job
         else:
             self._answer = Answer.PENDING
-            self._task = asyncio.create_task(self._run(argument), name="acknowledge over Modbus")
+            self._task = asyncio.create_task(self._run(Command(command), argument), name="command over Modbus")
 
-    async def _run(self, version: int) -> None:
+    async def _run(self, command: Command, argument: int) -> None:
         answer = Answer.FAILED
         try:
-            if await self._acknowledge(version):
-                self._acknowledged = version
-                answer = Answer.DONE
-            else:
-                answer = Answer.REFUSED
+            answer = await self._handlers[command](argument)
+            if command is Command.ACKNOWLEDGE and answer is Answer.DONE:
+                self._acknowledged = argument
         except DynidError as error:
-            log.error("acknowledge over Modbus: %s", error.detail)  # noqa: TRY400 - what to do is in the text
+            log.error("%s over Modbus: %s", command.name.lower(), error.detail)  # noqa: TRY400 - the text says it all
         finally:
             self._answer = answer

@@ -110,12 +110,12 @@ class Answer(IntEnum):
 
     NONE = 0
     DONE = 1
-    NOT_AVAILABLE = 2
     NOT_PERMITTED = 3
     UNKNOWN_COMMAND = 4
     REFUSED = 5
     FAILED = 6
     PENDING = 7
+    FLAGGED = 8
 
 
 def _listed(members: type[IntEnum]) -> str:
@@ -231,12 +231,22 @@ MAILBOX = Block(
     "one before is carried out, and for more than ten at once or one a second.",
     (
         Field("command", Kind.U16, _listed(Command), writable=True),
-        Field("argument", Kind.U32, "of acknowledge: the version of the table that was taken over", writable=True),
+        Field(
+            "argument",
+            Kind.U32,
+            "of acknowledge: the version of the table that was taken over; of start calibration: nothing",
+            writable=True,
+        ),
         Field(
             "request", Kind.U16, "any number but the last one, 0 at first; writing it gives the command", writable=True
         ),
         Field("answered", Kind.U16, "the request that the answer is to"),
-        Field("answer", Kind.U16, _listed(Answer)),
+        Field(
+            "answer",
+            Kind.U16,
+            f"{_listed(Answer)}. Of a calibration: pending until it has ended, done where the robot is as it was "
+            "identified, flagged where it is not, refused where it did not begin",
+        ),
         Field("acknowledged", Kind.U32, f"version last acknowledged since the service started; {UNKNOWN:#x}: none"),
     ),
 )

@@ -40,6 +40,11 @@ def check(session: Session, request: CalibrateRequest) -> None:
 
 
 async def run(context: JobContext, request: CalibrateRequest) -> CalibrateResult:
+    with context.within(request.time_limit):
+        return await _compare(context, request)
+
+
+async def _compare(context: JobContext, request: CalibrateRequest) -> CalibrateResult:
     active = await context.read(results.get, await context.read(active_result, request.robot))
     motion = PlayRequest(robot=request.robot, trajectory_id=request.trajectory_id, approach=request.approach)
     played = await play.run(context, motion)

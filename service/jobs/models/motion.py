@@ -70,6 +70,10 @@ class CalibrateRequest(JobModel):
             description="Probability that a robot that is as it was is flagged, by noise.",
         ),
     ] = 1e-3
+    time_limit: Annotated[
+        float | None,
+        Field(gt=0, allow_inf_nan=False, description="s for all of it; later, it is stopped. null: only each phase."),
+    ] = None
 
 
 class CalibrateResult(JobModel):

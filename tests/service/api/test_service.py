@@ -313,6 +313,7 @@ def test_every_route_that_is_promised_exists(openapi: dict[str, Any]) -> None:
         "/trajectories": "GET POST",
         "/trajectories/{trajectory_id}": "GET",
         "/jobs": "GET POST",
+        "/calibrations": "GET POST",
         "/jobs/{job_id}": "GET",
         "/jobs/{job_id}/cancel": "POST",
         "/jobs/{job_id}/events": "GET",

@@ -14,7 +14,9 @@ from core.models import catalogue as robot_model
 from core.pipelines.identify import identify
 from core.recordings import Recording
 from core.streaming.samples import sample_dtype
-from service.errors import ConflictError
+from service.errors import ConflictError, NotFoundError
+from service.jobs.calibration_profiles import calibrate_request
+from service.settings import CalibrationProfile
 from service.storage import events, results, trajectories
 
 RATE = 500.0
@@ -105,6 +107,42 @@ def test_a_robot_is_compared_with_its_result_in_force(
             assert told.subject == in_force
             if drifted:
                 assert "friction of elbow_joint has changed" in result["summary"]
+
+    asyncio.run(scenario())
+
+
+def test_a_profile_is_the_newest_trajectory_of_its_name(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            profile = {"trajectory": "short", "approach": {"speed": 0.3, "acceleration": 0.5}, "time_limit": 50.0}
+            robot = b.settings.robots["r1"].model_copy(
+                update={"calibration": {"short": CalibrationProfile.model_validate(profile)}}
+            )
+            with b.database.reading() as session:
+                with pytest.raises(ConflictError, match="none of that name") as refusal:
+                    calibrate_request(session, robot, "short")
+                assert refusal.value.code == "trajectory-not-stored"
+                with pytest.raises(NotFoundError, match="its settings have short"):
+                    calibrate_request(session, robot, "long")
+            plays(b, VISCOUS)
+            newest = plays(b, VISCOUS)
+            with b.database.reading() as session:
+                request = calibrate_request(session, robot, "short")
+            assert (request.trajectory_id, request.time_limit) == (newest, 50.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_calibration_that_takes_too_long_is_stopped(bench: Callable[..., Any]) -> None:
+    async def scenario() -> None:
+        async with bench() as b:
+            put_in_force(b)
+            trajectory_id = plays(b, VISCOUS)
+            await b.arm()
+            request = {"robot": "r1", "trajectory_id": trajectory_id, "approach": None, "time_limit": 0.05}
+            job = await b.engine.submit("calibrate", request, lease_token=b.token)
+            last = await b.follow(job.id)
+            assert (last.state, last.error.code) == ("failed", "job-timed-out")
 
     asyncio.run(scenario())
 
