@@ -27,6 +27,7 @@ from service.api.routes import (
     robots,
     trajectories,
 )
+from service.api.unchanged import AnswerUnchanged
 from service.settings import Settings
 
 DESCRIPTION = """
@@ -82,6 +83,7 @@ def create_app(settings: Settings) -> FastAPI:
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     app.add_middleware(Auditing, database=lambda: app.state.context.database)
+    app.add_middleware(AnswerUnchanged, unchanged=lambda: app.state.context.unchanged)
     app.add_middleware(Authentication, keys=lambda: app.state.context.keys, metrics_public=settings.metrics_public)
     app.add_middleware(RequestContext, count=count)
     return app

@@ -10,4 +10,5 @@ def not_modified(etag: str, if_none_match: str | None) -> Response | None:
     if if_none_match is None:
         return None
     tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]
-    return Response(status_code=304, headers={"ETag": etag}) if "*" in tags or etag in tags else None
+    same = "*" in tags or etag.removeprefix("W/") in tags
+    return Response(status_code=304, headers={"ETag": etag}) if same else None

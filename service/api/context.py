@@ -17,11 +17,14 @@ from core.models import resolve
 from service.access import in_sight
 from service.api.auth import Keys, api_key
 from service.api.folders import own_folders
+from service.api.long_poll import LongPolls
 from service.api.metrics import Metrics
 from service.api.models import Check, Readiness
+from service.api.newest_tables import NewestTables
 from service.api.readiness import WorkerProbe, check_database, check_robot
 from service.api.result_exports import ResultExports
 from service.api.sse import Streams
+from service.api.unchanged import Unchanged
 from service.devices import DeviceSupervisor
 from service.errors import NotFoundError
 from service.jobs.engine import JobEngine
@@ -55,6 +58,13 @@ class ServiceContext:
     executor: Executor
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Streams = field(default_factory=Streams)
+    unchanged: Unchanged = field(default_factory=Unchanged)
+    newest_tables: NewestTables = field(init=False)
+    long_polls: LongPolls = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.newest_tables = NewestTables(self.database, self.settings.robots)
+        self.long_polls = LongPolls(self.closing)
 
     def robot(self, name: str) -> RobotSettings:
         """Return the robot's settings, or raise NotFoundError ``robot-not-found``."""

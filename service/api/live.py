@@ -26,6 +26,7 @@ from core.streaming.samples import (
     SampleBlock,
 )
 from service.api.models import Envelope, Frame, RobotStatus, SampleView
+from service.api.robot_status import status_etag
 from service.api.sse import Event
 from service.devices import DeviceStatus
 
@@ -87,13 +88,13 @@ async def live_events(
     Starts at the newest sample and goes over to a new ring when the device host was restarted.
     """
     ring: _FollowedRing | None = None
-    shown: object = None
+    shown = ""
     try:
         due = time.monotonic()
         while True:
             status = look()
-            if _what_matters(status) != shown:
-                shown = _what_matters(status)
+            if status_etag(status) != shown:
+                shown = status_etag(status)
                 yield Event("status", status)
             if ring is not None and ring.epoch != status.device.ring_epoch:
                 ring.close()
@@ -108,13 +109,6 @@ async def live_events(
     finally:
         if ring is not None:
             ring.close()
-
-
-def _what_matters(summary: RobotStatus) -> object:
-    """The status without what runs on all the time, so that equal means unchanged."""
-    device = summary.device.model_copy(update={"samples": 0, "lost": 0, "sample_age_ms": None})
-    lease = None if summary.lease is None else summary.lease.fencing
-    return device, summary.permit.state, summary.permit.reason, lease
 
 
 class _FollowedRing:

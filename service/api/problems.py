@@ -42,6 +42,7 @@ REQUEST_ID = "request_id"
 STATUS_OF_CODE: Mapping[str, int] = {
     "queue-full": 429,
     "too-many-streams": 429,
+    "too-many-waiting": 429,
     "disk-full": 507,
     "body-too-large": 413,
     "protective-stop": 409,

@@ -6,14 +6,18 @@ The functions that encode are for a thread: a table of a minute holds some hundr
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from fastapi import HTTPException
+from fastapi import Depends, Header, HTTPException, Query, Response
 from numpy.typing import NDArray
 
+from service.api.conditional import not_modified
+from service.api.models import TableSummary
 from service.errors import NotFoundError
 from service.storage.tables import FeedforwardTableRow
 
@@ -64,7 +68,7 @@ def choose_format(asked: TableFormat | None, accept: str) -> TableFormat:
 def etag_of(table: FeedforwardTableRow, form: TableFormat, quantity: TableQuantity) -> str:
     """Return a strong entity tag: it differs between tables and between representations of one."""
     part = f"-{quantity}" if form is TableFormat.BINARY else ""
-    return f'"{table.digest}-{form}{part}"'
+    return f'"{table.version}-{table.digest}-{form}{part}"'
 
 
 def encode(
@@ -88,6 +92,49 @@ def encode(
         "current": None if current is None else _shortest(current),
     }
     return json.dumps({**described, **numbers}, allow_nan=False).encode()
+
+
+@dataclass(frozen=True)
+class Representation:
+    """Which representation of a table a request selects, and which ones its client has."""
+
+    form: TableFormat
+    quantity: TableQuantity
+    if_none_match: str | None
+
+    def not_modified(self, table: FeedforwardTableRow) -> Response | None:
+        """Return the 304 for a client that has this table so, else None."""
+        return not_modified(etag_of(table, self.form, self.quantity), self.if_none_match)
+
+    def represent(self, table: FeedforwardTableRow) -> Response:
+        """Return the table as it is wanted; errors as of `encode`. For a thread."""
+        described = TableSummary.model_validate(table).model_dump(mode="json")
+        body = encode(table, described, self.form, self.quantity)
+        return Response(
+            body,
+            media_type=MEDIA_TYPES[self.form],
+            headers={
+                "ETag": etag_of(table, self.form, self.quantity),
+                "Vary": "Accept",
+                "Cache-Control": "no-cache",
+                "Dynid-Shape": f"{table.samples},{table.n_joints}",
+                "Dynid-Cycle-Time": f"{table.cycle_time:.9g}",
+                "Dynid-Version": str(table.version),
+                "Dynid-CRC32": str(zlib.crc32(body) if self.form is TableFormat.BINARY else table.crc32),
+            },
+        )
+
+
+def _wanted(
+    format: Annotated[TableFormat | None, Query(description="Takes precedence over the Accept header.")] = None,
+    quantity: Annotated[TableQuantity, Query(description="What the bare array holds.")] = TableQuantity.TORQUE,
+    accept: Annotated[str, Header()] = "*/*",
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Representation:
+    return Representation(choose_format(format, accept), quantity, if_none_match)
+
+
+Wanted = Annotated[Representation, Depends(_wanted)]
 
 
 def _column_bytes(table: FeedforwardTableRow, quantity: TableQuantity) -> bytes:

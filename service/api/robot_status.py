@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from service.api.models import LeaseView, PermitView, RobotStatus
 from service.motion import MotionGuard
 
@@ -15,6 +17,14 @@ def robot_status(guard: MotionGuard) -> RobotStatus:
         else LeaseView(holder=grant.holder, fencing=grant.fencing, seconds_left=guard.lease.seconds_left)
     )
     return RobotStatus(device=guard.device.status, permit=permit_view(guard), lease=lease)
+
+
+def status_etag(status: RobotStatus) -> str:
+    """Return a weak entity tag: it stays the same while only what runs on all the time (samples, ages) differs."""
+    device = status.device.model_dump_json(exclude={"samples", "lost", "sample_age_ms"})
+    lease = None if status.lease is None else status.lease.fencing
+    what_matters = f"{device} {status.permit.state} {lease} {status.permit.reason}"
+    return f'W/"{hashlib.blake2b(what_matters.encode(), digest_size=12).hexdigest()}"'
 
 
 def permit_view(guard: MotionGuard) -> PermitView:

@@ -18,6 +18,7 @@ import uvicorn
 
 from core.errors import DynidError
 from service.api.app import create_app
+from service.api.http import LimitedHttp
 from service.settings import Settings
 
 DRAIN_SECONDS = 5
@@ -59,6 +60,7 @@ async def _run(settings: Settings, listener: socket.socket) -> None:
     server = _Server(
         uvicorn.Config(
             app,
+            http=LimitedHttp,
             lifespan="off",  # entered below: what keeps it from starting is then raised here as it is
             log_config=None,
             access_log=settings.log_level == "debug",

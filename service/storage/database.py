@@ -45,9 +45,15 @@ class Database:
     Parameters
     ----------
     url : SQLAlchemy URL, e.g. ``sqlite:////var/lib/dynid/dynid.sqlite3`` or ``postgresql://dynid@db/dynid``.
+
+    Attributes
+    ----------
+    writes : grows with every transaction that this object has committed: what was read before it is still so while
+        it stands, unless another process has written.
     """
 
     def __init__(self, url: str) -> None:
+        self.writes = 0
         try:
             parsed = make_url(url)
             if parsed.drivername == "postgresql":
@@ -124,6 +130,7 @@ class Database:
         """
         with self._explained(), Session(self._engine, expire_on_commit=False) as session, session.begin():
             self._one_at_a_time(session.connection())
+            event.listen(session, "after_commit", self._count_write)
             yield session
 
     @contextmanager
@@ -156,6 +163,9 @@ class Database:
                 finally:
                     connection.close()
         raise StorageError(f"{file} stays locked by another program", code="database-locked", path=str(file))
+
+    def _count_write(self, _: Session) -> None:
+        self.writes += 1  # two at once may count as one, which still is another number than before
 
     def _is_older(self, connection: Connection) -> bool:
         version = version_of(connection)

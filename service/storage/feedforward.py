@@ -90,6 +90,12 @@ def latest(session: Session, robot: str, trajectory_id: str | None = None) -> Fe
     return session.scalar(query.order_by(FeedforwardTableRow.version.desc()).limit(1))
 
 
+def latest_id(session: Session, robot: str) -> str | None:
+    """Return the identifier of the robot's table of the highest version; None without any."""
+    query = select(FeedforwardTableRow.id).where(FeedforwardTableRow.robot == robot)
+    return session.scalar(query.order_by(FeedforwardTableRow.version.desc()).limit(1))
+
+
 def find(
     session: Session,
     *,

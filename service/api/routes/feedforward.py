@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import zlib
+import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
-from service.api.conditional import not_modified
 from service.api.context import Context
+from service.api.long_poll import WaitFor
 from service.api.models import Page, TableSummary, TableView
 from service.api.openapi import problems
 from service.api.paging import Paging, page_of
-from service.api.representations import (
-    MEDIA_TYPES,
-    TableFormat,
-    TableQuantity,
-    choose_format,
-    encode,
-    etag_of,
-)
+from service.api.representations import MEDIA_TYPES, TableFormat, Wanted
+from service.errors import NotFoundError
 from service.storage import feedforward
 
-router = APIRouter(prefix="/feedforward-tables", tags=["feedforward tables"])
+TABLES = "/feedforward-tables"
+
+router = APIRouter(tags=["feedforward tables"])
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
@@ -51,7 +47,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("", summary="List feedforward tables")
+@router.get(TABLES, summary="List feedforward tables")
 def list_tables(
     context: Context,
     paging: Paging,
@@ -75,34 +71,54 @@ def list_tables(
         )
 
 
-@router.get("/{table_id}", summary="Get a feedforward table", response_model=TableView, responses=_RESPONSES)
-def get_table(
-    context: Context,
-    table_id: str,
-    format: Annotated[TableFormat | None, Query(description="Takes precedence over the Accept header.")] = None,
-    quantity: Annotated[TableQuantity, Query(description="What the bare array holds.")] = TableQuantity.TORQUE,
-    accept: Annotated[str, Header()] = "*/*",
-    if_none_match: Annotated[str | None, Header()] = None,
-) -> Response:
+@router.get(f"{TABLES}/{{table_id}}", summary="Get a feedforward table", response_model=TableView, responses=_RESPONSES)
+def get_table(context: Context, request: Request, table_id: str, wanted: Wanted) -> Response:
     """One table as JSON, CSV or bare float32. Send its ETag as If-None-Match to be told that nothing changed."""
-    form = choose_format(format, accept)
     with context.database.reading() as session:
         table = feedforward.get(session, table_id)
-    etag = etag_of(table, form, quantity)
-    if (unchanged := not_modified(etag, if_none_match)) is not None:
-        return unchanged
-    described = TableSummary.model_validate(table).model_dump(mode="json")
-    body = encode(table, described, form, quantity)
-    return Response(
-        body,
-        media_type=MEDIA_TYPES[form],
-        headers={
-            "ETag": etag,
-            "Vary": "Accept",
-            "Cache-Control": "no-cache",
-            "Dynid-Shape": f"{table.samples},{table.n_joints}",
-            "Dynid-Cycle-Time": f"{table.cycle_time:.9g}",
-            "Dynid-Version": str(table.version),
-            "Dynid-CRC32": str(zlib.crc32(body) if form is TableFormat.BINARY else table.crc32),
-        },
-    )
+    if (unchanged := wanted.not_modified(table)) is not None:
+        return context.unchanged.remember(request, unchanged, _for_ever)
+    return wanted.represent(table)
+
+
+@router.get(
+    "/robots/{robot}/feedforward-table",
+    summary="Get a robot's newest feedforward table",
+    response_model=TableView,
+    responses={**_RESPONSES, **problems(404, 406, 429)},
+)
+async def get_newest_table(context: Context, request: Request, robot: str, wanted: Wanted, wait: WaitFor) -> Response:
+    """What to poll: with If-None-Match it is 304 until there is another table, and with `wait` that answer comes then.
+
+    Asked for without If-None-Match, a table comes at once; `wait` is for the first one then.
+    """
+    context.robot(robot)
+    newest = context.newest_tables
+
+    async def nothing_new() -> bool:
+        table = await newest.of(robot)
+        return table is None or wanted.not_modified(table) is not None
+
+    await context.long_polls.wait(request, nothing_new, wait.seconds)
+    table = await newest.of(robot)
+    if table is None:
+        raise NotFoundError(
+            f"{robot} has no feedforward table yet; a job of the kind 'feedforward' makes one",
+            code="feedforward-table-not-found",
+            robot=robot,
+        )
+    if (unchanged := wanted.not_modified(table)) is not None:
+        unchanged.headers.update(wait.headers)
+
+        async def still_newest() -> bool:
+            return await newest.of(robot) is table
+
+        return unchanged if wait.seconds else context.unchanged.remember(request, unchanged, still_newest)
+    answer = await asyncio.to_thread(wanted.represent, table)
+    answer.headers.update(wait.headers)
+    return answer
+
+
+async def _for_ever() -> bool:
+    """A table is never changed and never deleted."""
+    return True

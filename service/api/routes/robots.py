@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, status
+from fastapi import APIRouter, Header, Query, Request, Response, status
 from fastapi.responses import StreamingResponse
 
 from service.access import in_sight
+from service.api.conditional import not_modified
 from service.api.context import Context, ServiceContext
 from service.api.live import LARGEST_RATE, Signal, latest_sample, live_events
+from service.api.long_poll import WaitFor
 from service.api.models import (
     ActiveResult,
     LatestTable,
@@ -25,7 +27,7 @@ from service.api.models import (
     WrenchView,
 )
 from service.api.openapi import problems
-from service.api.robot_status import permit_view, robot_status
+from service.api.robot_status import permit_view, robot_status, status_etag
 from service.api.sse import EventStream
 from service.api.wrench import LARGEST_RATE as MOST_WRENCHES
 from service.api.wrench import WrenchEstimator, wrench_events
@@ -53,6 +55,39 @@ def list_robots(context: Context) -> list[RobotView]:
 def get_robot(context: Context, robot: str) -> RobotView:
     """One robot: how it is configured and whether it is there."""
     return _robot(context, robot)
+
+
+@router.get(
+    "/{robot}/status",
+    summary="Get the status",
+    response_model=RobotStatus,
+    responses={
+        200: {"headers": {"ETag": {"description": "Weak; the same while nothing but counters and ages differ."}}},
+        304: {"description": "The client has it already."},
+        **problems(429),
+    },
+)
+async def get_status(
+    context: Context,
+    request: Request,
+    robot: str,
+    wait: WaitFor,
+    if_none_match: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Connection, motion, permit and lease. With If-None-Match and `wait`, answered when one of them changes."""
+    guard = context.guard(robot)
+
+    async def nothing_new() -> bool:
+        return not_modified(status_etag(robot_status(guard)), if_none_match) is not None
+
+    await context.long_polls.wait(request, nothing_new, wait.seconds)
+    found = robot_status(guard)
+    etag = status_etag(found)
+    headers = {"ETag": etag, "Cache-Control": "no-cache", **wait.headers}
+    if (unchanged := not_modified(etag, if_none_match)) is not None:
+        unchanged.headers.update(headers)
+        return unchanged
+    return Response(found.model_dump_json(), media_type="application/json", headers=headers)
 
 
 @router.get("/{robot}/state", summary="Get the live state")
