@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed-runtime
 DEV    := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check lint types contracts bench reproduce clean
+.PHONY: help demo test test-long check lint types contracts bench soak reproduce clean
 
 help:  ## Say what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ contracts: $(DEV)
 
 bench: $(DEV)  ## Side-by-side performance runs against peers; ARGS=--full for long ones
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(DEV)  ## The service under load for a minute; measure on a machine that does nothing else
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 reproduce: $(DEV)  ## Published methods beside their published figures: writes docs/reproduction.md
 	@$(BIN)/python -m benchmarks.reproduce --write docs/reproduction.md $(ARGS)

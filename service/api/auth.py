@@ -7,13 +7,10 @@ database as digests.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
-import math
 import os
 import secrets
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fastapi.security import HTTPBearer
@@ -24,6 +21,7 @@ from service.access import EVERYBODY, Principal, Role, key_digest, seeing
 from service.api.docs import DOCS_PATH, ICON_PATH, SCRIPT_PATH, STYLE_PATH
 from service.api.problems import problem_response
 from service.api.rate_limit import RateLimit
+from service.api.refreshed import Refreshed
 from service.errors import StorageError
 from service.settings import SHORTEST_KEY, ConfigurationError, Settings
 from service.storage import Database, api_keys
@@ -35,7 +33,8 @@ PRINCIPAL = "principal"
 """Where a request's state says who asks."""
 ADMINISTRATOR = Principal("administrator", Role.ADMIN)
 """Who has the service's own key."""
-_LOOK_UP_SECONDS = 1.0
+_LOOK_SECONDS, _OLDEST_SECONDS = 0.5, 1.0
+"""Age at which what is known of keys is looked up again, and at which a request waits for that."""
 _WRONG_KEYS_PER_SECOND, _WRONG_KEYS_AT_ONCE = 1.0, 20
 """From one address, before it has to wait; a right key is let in all the same."""
 
@@ -48,17 +47,15 @@ bearer = HTTPBearer(
 
 
 class Keys:
-    """Whom each key stands for: the service's own, and those in the database, looked up anew every second.
+    """Whom each key stands for: the service's own, and those in the database.
 
-    So a key that another program makes or revokes is of use, or of no use, within a second.
+    A key that another program makes is of use at once or half a second later; one that it revokes, a second at most.
     """
 
     def __init__(self, own: str | None, database: Database) -> None:
         self._own = None if own is None else key_digest(own)
         self._database = database
-        self._known: dict[str, Principal] = {}
-        self._looked_up = -math.inf
-        self._lock = asyncio.Lock()
+        self._known = Refreshed(self._look_up, after=_LOOK_SECONDS, oldest=_OLDEST_SECONDS)
 
     async def principal(self, key: bytes) -> Principal | None:
         """Return whom a key stands for; None for a wrong one, or for none while keys are asked for."""
@@ -68,20 +65,20 @@ class Keys:
         # Of digests nothing about a key can be learned, however long the comparison takes.
         if hmac.compare_digest(digest, self._own):
             return ADMINISTRATOR
-        async with self._lock:
-            if time.monotonic() - self._looked_up > _LOOK_UP_SECONDS:
-                self._known = await asyncio.to_thread(self._look_up)
-                self._looked_up = time.monotonic()
-        found = [who for known, who in self._known.items() if hmac.compare_digest(digest, known)]
-        return found[0] if found else None
+        found = _owner(digest, await self._known.value())
+        return found or _owner(digest, await self._known.value(_LOOK_SECONDS))
 
     def changed(self) -> None:
         """Look keys up before the next request: one was made or revoked here."""
-        self._looked_up = -math.inf
+        self._known.outdate()
 
     def _look_up(self) -> dict[str, Principal]:
         with self._database.reading() as session:
             return api_keys.principals(session)
+
+
+def _owner(digest: str, known: Mapping[str, Principal]) -> Principal | None:
+    return next((who for other, who in known.items() if hmac.compare_digest(digest, other)), None)
 
 
 class Authentication:

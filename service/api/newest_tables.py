@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from service.api.refreshed import Refreshed
 from service.storage import Database, FeedforwardTableRow, feedforward
 
 LOOK_SECONDS = 0.5
 """How long it may take until a table is seen that another process has put into the database."""
+OLDEST_SECONDS = 5.0
+"""Without the database, what is known is told for so long."""
+
+Tables = Mapping[str, FeedforwardTableRow | None]
 
 
 class NewestTables:
-    """Looks tables up when this process has written to the database, and otherwise every `LOOK_SECONDS`.
+    """What this process puts into the database is seen at once.
 
-    However many ask, one looks: the rest wait for it. A table is never changed, so a robot's table is the same as long
-    as it is the same object.
+    A table is never changed, so a robot's table is the same as long as it is the same object.
     """
 
     def __init__(self, database: Database, robots: Iterable[str]) -> None:
         self._database = database
-        self._tables: dict[str, FeedforwardTableRow | None] = dict.fromkeys(robots)
-        self._writes = -1
-        self._looked_up = -math.inf
-        self._looking = asyncio.Lock()
+        self._tables: Tables = dict.fromkeys(robots)
+        self._added = database.added(FeedforwardTableRow)
+        self._refreshed = Refreshed(self._look, after=LOOK_SECONDS, oldest=OLDEST_SECONDS)
 
     async def of(self, robot: str) -> FeedforwardTableRow | None:
         """Return the robot's newest table, None while there is none; StorageError when that cannot be told now."""
-        if not self._known():
-            async with self._looking:
-                if not self._known():
-                    await asyncio.to_thread(self._look)
-        return self._tables[robot]
+        added = self._database.added(FeedforwardTableRow)
+        if added != self._added:
+            self._added = added
+            self._refreshed.outdate()
+        return (await self._refreshed.value())[robot]
 
-    def _known(self) -> bool:
-        return self._writes == self._database.writes and time.monotonic() - self._looked_up < LOOK_SECONDS
-
-    def _look(self) -> None:
-        writes, now = self._database.writes, time.monotonic()  # before looking: what is written meanwhile counts
+    def _look(self) -> Tables:
         with self._database.reading() as session:
+            found = {}
             for robot, table in self._tables.items():
-                newest = feedforward.latest_id(session, robot)
-                if newest != (table and table.id):
-                    self._tables[robot] = feedforward.latest(session, robot)
-        self._writes, self._looked_up = writes, now
+                same = feedforward.latest_id(session, robot) == (table and table.id)
+                found[robot] = table if same else feedforward.latest(session, robot)
+        self._tables = found
+        return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
-import uuid
 from collections.abc import Callable
 
 from fastapi import HTTPException
@@ -104,4 +104,6 @@ class BodyTooLargeError(HTTPException):
 def _request_id(scope: Scope) -> str:
     wanted = REQUEST_ID_HEADER.lower().encode()
     given: bytes = next((value for name, value in scope["headers"] if name == wanted), b"")
-    return given.decode("ascii") if _ACCEPTED_ID.fullmatch(given) else uuid.uuid4().hex
+    if _ACCEPTED_ID.fullmatch(given):
+        return given.decode("ascii")
+    return f"{random.getrandbits(128):032x}"

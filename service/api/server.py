@@ -24,6 +24,9 @@ from service.settings import Settings
 DRAIN_SECONDS = 5
 """How long requests that still run at the end may take before they are cut off."""
 
+SWITCH_SECONDS = 0.5e-3
+"""How long a thread that looks something up in the database may keep the event loop waiting; Python's own is 5 ms."""
+
 
 class BindError(DynidError):
     """The address cannot be listened on."""
@@ -50,6 +53,7 @@ def serve(settings: Settings) -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    sys.setswitchinterval(SWITCH_SECONDS)
     listener = _bind(settings.host, settings.port)
     with listener:
         asyncio.run(_run(settings, listener))

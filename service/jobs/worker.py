@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 PROGRESS_FILE = "progress.json"
 CANCEL_FILE = "cancel"
+NICENESS = 10
+"""Of a worker: it takes what processor time the service, the robots' hosts and the recorders leave."""
+
 REPORT_SECONDS = 0.1
 """Reports closer together than this are dropped, and looks whether to stop: a tight loop may ask as it likes."""
 
@@ -120,11 +123,12 @@ def _answer(request: bytes) -> bytes:
 
 
 def _initialise() -> None:
-    """Set up a fresh worker process: one thread of numerics each, no orphan when the service dies."""
+    """Set up a fresh worker process: one thread of numerics each, behind what is urgent, no orphan."""
     if "numpy" in sys.modules:
         log.warning("NumPy was loaded before its threads could be limited; do not import it in the main module")
     for variable in THREAD_VARIABLES:
         os.environ[variable] = "1"
+    os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the service decides
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -35,6 +36,9 @@ _WRITERS = 0x64796E6964
 
 _UNDEFINED_TABLE = "42P01"  # of PostgreSQL; SQLite's error is an OperationalError
 
+_ADDED = "added"
+"""Where a session keeps the kinds of rows that it adds."""
+
 PASSING = (OperationalError, InternalError, PoolTimeoutError)
 """Locked, full, not reachable: what is wrong with the database, not with what it was asked for."""
 
@@ -45,15 +49,10 @@ class Database:
     Parameters
     ----------
     url : SQLAlchemy URL, e.g. ``sqlite:////var/lib/dynid/dynid.sqlite3`` or ``postgresql://dynid@db/dynid``.
-
-    Attributes
-    ----------
-    writes : grows with every transaction that this object has committed: what was read before it is still so while
-        it stands, unless another process has written.
     """
 
     def __init__(self, url: str) -> None:
-        self.writes = 0
+        self._added: Counter[type[Base]] = Counter()
         try:
             parsed = make_url(url)
             if parsed.drivername == "postgresql":
@@ -130,7 +129,8 @@ class Database:
         """
         with self._explained(), Session(self._engine, expire_on_commit=False) as session, session.begin():
             self._one_at_a_time(session.connection())
-            event.listen(session, "after_commit", self._count_write)
+            event.listen(session, "after_flush", _note_added)
+            event.listen(session, "after_commit", self._count_added)
             yield session
 
     @contextmanager
@@ -139,6 +139,13 @@ class Database:
         with self._explained(), Session(self._reader, expire_on_commit=False) as session:
             event.listen(session, "before_flush", _refuse_flush)
             yield session
+
+    def added(self, kind: type[Base]) -> int:
+        """Return a number that grows whenever this object has committed new rows of a kind.
+
+        While it stands, there are no others than before, unless another process has made them.
+        """
+        return self._added[kind]
 
     def close(self) -> None:
         """Close all connections; the object opens new ones if it is used again."""
@@ -164,8 +171,8 @@ class Database:
                     connection.close()
         raise StorageError(f"{file} stays locked by another program", code="database-locked", path=str(file))
 
-    def _count_write(self, _: Session) -> None:
-        self.writes += 1  # two at once may count as one, which still is another number than before
+    def _count_added(self, session: Session) -> None:
+        self._added.update(session.info.get(_ADDED, ()))  # two at once may count as one: another number all the same
 
     def _is_older(self, connection: Connection) -> bool:
         version = version_of(connection)
@@ -267,6 +274,10 @@ def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     read_only = connection.get_execution_options().get("read_only", False)
     connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def _note_added(session: Session, _: object) -> None:
+    session.info.setdefault(_ADDED, set()).update(type(row) for row in session.new)
 
 
 def _refuse_flush(session: Session, *_: object) -> None:
