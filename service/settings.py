@@ -32,6 +32,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from core.errors import DynidError
+from service.logs import LogFormat
 
 ENV_PREFIX = "DYNID_"
 CONFIG_VARIABLE = "DYNID_CONFIG"
@@ -257,6 +258,7 @@ class Settings(BaseSettings):
     queue_limit: Annotated[int, Field(ge=1, description="Computations that may wait.")] = 16
     lease_seconds: Annotated[float, Field(ge=1, le=3600, description="Lease lifetime when none is asked for.")] = 30.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Annotated[LogFormat, Field(description="json: one object per line, for programs.")] = "text"
 
     robots: dict[RobotName, RobotSettings] = {}
     modbus: Annotated[ModbusSettings | None, Field(description="Off when absent.")] = None

@@ -45,6 +45,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "too-many-waiting": 429,
     "disk-full": 507,
     "body-too-large": 413,
+    "text-invalid": 400,
     "protective-stop": 409,
     "fault-persists": 409,
 }

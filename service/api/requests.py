@@ -13,18 +13,20 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import REQUEST_ID, problem_response
+from service.logs import about
 
 log = logging.getLogger(__name__)
 
 REQUEST_ID_HEADER = "X-Request-ID"
+_ROBOT = re.compile(r"/api/v\d+/robots/([a-z0-9_-]{1,63})(?:/|$)")
 _ACCEPTED_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 
 
 class RequestContext:
     """Give each request an id (the client's own if it sent a plain one) and answer what escaped with a 500.
 
-    The traceback goes to the log under that id; the client gets the id and nothing else. ``count`` is told
-    method and status of every answer.
+    All that is logged for it bears the id and the robot in its path, tracebacks too; the client gets the id and nothing
+    else. ``count`` is told method and status of every answer.
     """
 
     def __init__(self, app: ASGIApp, *, count: Callable[[str, int], None]) -> None:
@@ -37,6 +39,11 @@ class RequestContext:
             return
         request_id = _request_id(scope)
         scope.setdefault("state", {})[REQUEST_ID] = request_id
+        robot = _ROBOT.match(scope["path"])
+        with about(request=request_id, robot=robot and robot[1]):
+            await self._answer(scope, receive, send, request_id)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         started = False
 
         async def send_with_id(message: Message) -> None:
@@ -44,6 +51,7 @@ class RequestContext:
             if message["type"] == "http.response.start":
                 started = True
                 self._count(scope["method"], message["status"])
+                log.debug("%s %s: %d", scope["method"], scope["path"], message["status"])
                 MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
             await send(message)
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import json
-import logging
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ import uvicorn
 from core.errors import DynidError
 from service.api.app import create_app
 from service.api.http import LimitedHttp
+from service.logs import set_up_logging
 from service.settings import Settings
 
 DRAIN_SECONDS = 5
@@ -48,11 +48,7 @@ def serve(settings: Settings) -> None:
     DynidError
         What kept the service from starting.
     """
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    set_up_logging(settings.log_level, settings.log_format)
     sys.setswitchinterval(SWITCH_SECONDS)
     listener = _bind(settings.host, settings.port)
     with listener:
@@ -67,7 +63,7 @@ async def _run(settings: Settings, listener: socket.socket) -> None:
             http=LimitedHttp,
             lifespan="off",  # entered below: what keeps it from starting is then raised here as it is
             log_config=None,
-            access_log=settings.log_level == "debug",
+            access_log=False,  # RequestContext tells of requests, with their ids
             timeout_graceful_shutdown=DRAIN_SECONDS,
             server_header=False,
             proxy_headers=settings.behind_proxy,

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from drivers.contract import DriverError
 from service.devices.messages import Done, Failed, FromHost, Message, from_host, line
+from service.logs import about
 
 SILENCE_LIMIT = 1.5  # s without a report from a host that has reported before
 LAST_LOOK = 0.1  # s more for what it said while this process itself was held up
@@ -178,7 +179,7 @@ class HostLink:
     def _hear_words(self) -> None:
         """Pass the host's stderr on to the log; a thread, since its children keep it open after its death."""
         assert self._process.stderr is not None  # noqa: S101 - it is a pipe
-        with self._process.stderr as stderr:
+        with self._process.stderr as stderr, about(robot=self._robot):
             levels = logging.getLevelNamesMapping()
             for words in stderr:
                 level, _, text = words.rstrip().partition(" ")

@@ -30,6 +30,7 @@ from service.devices.messages import (
     Shutdown,
     Stop,
 )
+from service.logs import about
 from service.settings import RobotSettings
 
 HEARTBEAT_PERIOD = 0.1  # s
@@ -91,7 +92,8 @@ class DeviceSupervisor:
         if self._task is not None:
             return
         self._ring_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._task = asyncio.create_task(self._supervise(), name=f"supervise-{self.robot.name}")
+        with about(robot=self.robot.name):
+            self._task = asyncio.create_task(self._supervise(), name=f"supervise-{self.robot.name}")
 
     async def close(self) -> None:
         """Stop a running motion, end the host; idempotent."""

@@ -28,6 +28,7 @@ from service.jobs.journal import Journal
 from service.jobs.kinds import KINDS
 from service.jobs.live import JobStoppedError, LiveJob, StopCause, StopSignal
 from service.jobs.models import JobKind, JobProblem, JobUpdate
+from service.logs import about
 from service.motion import MotionGuard, PermitChange
 from service.settings import Settings
 from service.storage import Database, JobRow, JobState, counters, events
@@ -283,6 +284,10 @@ class JobEngine:
     # --- running ------------------------------------------------------------------------------------
 
     async def _run(self, kind: Kind[Any], request: BaseModel, context: JobContext) -> None:
+        with about(job=context.job.id, robot=context.job.robot):
+            await self._run_to_end(kind, request, context)
+
+    async def _run_to_end(self, kind: Kind[Any], request: BaseModel, context: JobContext) -> None:
         job = context.job
         self._journal.follow(job)
         try:

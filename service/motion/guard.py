@@ -18,6 +18,7 @@ from core.errors import DynidError
 from drivers.contract import MotionRefused
 from service.devices import DeviceStatus, DeviceSupervisor
 from service.errors import ConflictError
+from service.logs import about
 from service.motion.lease import Lease, LeaseGrant
 from service.motion.permit import Permit, PermitChange, PermitState
 from service.settings import RobotSettings
@@ -295,13 +296,14 @@ class MotionGuard:
     # --- watching -----------------------------------------------------------------------------------
 
     async def _watch_forever(self) -> None:
-        while True:
-            try:
-                await self._watch_once()
-            except Exception:
-                # The guard must go on guarding; what failed is on record and is tried again.
-                log.exception("guard of %s", self.robot)
-            await asyncio.sleep(WATCH_SECONDS)
+        with about(robot=self.robot):
+            while True:
+                try:
+                    await self._watch_once()
+                except Exception:
+                    # The guard must go on guarding; what failed is on record and is tried again.
+                    log.exception("guard of %s", self.robot)
+                await asyncio.sleep(WATCH_SECONDS)
 
     async def _watch_once(self) -> None:
         self._adopt_fault()

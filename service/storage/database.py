@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, InternalError, OperationalError, SQLAl
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session
 
-from core.errors import DynidError
+from core.errors import DynidError, InputError
 from service.errors import StorageError, StorageRefusedError
 from service.storage.documents import to_json
 from service.storage.migration import HEAD, steps_from, upgrade, version_of
@@ -38,6 +38,8 @@ _UNDEFINED_TABLE = "42P01"  # of PostgreSQL; SQLite's error is an OperationalErr
 
 _ADDED = "added"
 """Where a session keeps the kinds of rows that it adds."""
+
+_UNSPEAKABLE = frozenset({"22021", "22P05"})
 
 PASSING = (OperationalError, InternalError, PoolTimeoutError)
 """Locked, full, not reachable: what is wrong with the database, not with what it was asked for."""
@@ -126,6 +128,8 @@ class Database:
             The database cannot be used now.
         StorageRefusedError
             It does not take what was written.
+        InputError
+            ``text-invalid``: a text has a character that it cannot store.
         """
         with self._explained(), Session(self._engine, expire_on_commit=False) as session, session.begin():
             self._one_at_a_time(session.connection())
@@ -230,6 +234,8 @@ class Database:
                 raise cause from error
             if _is_not_a_database(cause):
                 raise self._not_a_database() from error
+            if _is_unspeakable(cause):
+                raise InputError(f"a text cannot be stored: {cause}", code="text-invalid") from error
             passing = isinstance(error, PASSING) or _lacks_a_table(cause)
             kind = StorageError if passing else StorageRefusedError
             raise kind(f"database {self.name}: {cause or error}", path=self.name) from error
@@ -262,6 +268,11 @@ def _is_not_a_database(error: BaseException | None) -> bool:
 
 def _lacks_a_table(error: BaseException | None) -> bool:
     return getattr(error, "sqlstate", None) == _UNDEFINED_TABLE
+
+
+def _is_unspeakable(error: BaseException | None) -> bool:
+    """Whether PostgreSQL does not take a text because of its characters: NUL, of which psycopg says so itself."""
+    return getattr(error, "sqlstate", None) in _UNSPEAKABLE or "NUL (0x00)" in str(error)
 
 
 def _configure_sqlite(connection: sqlite3.Connection, _record: object) -> None:

@@ -15,6 +15,9 @@ from service.api.paging import Paging, page_of
 from service.errors import ForbiddenError
 from service.storage import api_keys, audit
 
+LARGEST_ROW = 2**63 - 1
+"""Of a row's number in a database."""
+
 router = APIRouter(tags=["access"], responses=problems(403))
 
 
@@ -57,7 +60,9 @@ def list_audit(
     request: Request,
     robot: Annotated[str | None, Query(description="Only of this robot.")] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="Largest number of rows.")] = 100,
-    before: Annotated[int | None, Query(ge=1, description="`next` of the page before this one.")] = None,
+    before: Annotated[
+        int | None, Query(ge=1, le=LARGEST_ROW, description="`next` of the page before this one.")
+    ] = None,
 ) -> AuditPage:
     """Who asked for what and what came of it, newest first."""
     _refuse_part(request)

@@ -142,6 +142,19 @@ def test_what_is_wrong_with_the_database_is_told_from_what_is_wrong_with_the_dat
     assert caught.value.code == "storage-unusable"
 
 
+def test_a_text_that_cannot_be_stored_is_told_from_a_database_that_cannot(database: Database) -> None:
+    def store() -> None:
+        with database.session() as session:
+            trajectories.create(session, name="a\0b", definition={}, n_joints=1, duration=1.0)
+
+    if database.name.startswith("postgresql"):
+        with pytest.raises(InputError) as caught:
+            store()
+        assert caught.value.code == "text-invalid"
+    else:
+        store()  # SQLite takes it
+
+
 def test_not_a_number_in_a_document_is_refused(database: Database) -> None:
     with pytest.raises(InputError, match="JSON"), database.session() as session:
         trajectories.create(session, name="n", definition={"a": float("nan")}, n_joints=6, duration=1.0)
