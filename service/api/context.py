@@ -21,7 +21,7 @@ from service.api.long_poll import LongPolls
 from service.api.metrics import Metrics
 from service.api.models import Check, Readiness
 from service.api.newest_tables import NewestTables
-from service.api.readiness import WorkerProbe, check_database, check_robot
+from service.api.readiness import WorkerProbe, check_database, check_modbus, check_robot
 from service.api.result_exports import ResultExports
 from service.api.sse import Streams
 from service.api.unchanged import Unchanged
@@ -29,7 +29,7 @@ from service.devices import DeviceSupervisor
 from service.errors import NotFoundError
 from service.jobs.engine import JobEngine
 from service.jobs.pool import WorkerPool
-from service.modbus import open_modbus
+from service.modbus import LimitedServer, open_modbus
 from service.motion import MotionGuard, PermitState
 from service.recording import salvage
 from service.settings import ConfigurationError, RobotSettings, Settings
@@ -56,6 +56,7 @@ class ServiceContext:
     workers: WorkerProbe
     exports: ResultExports
     executor: Executor
+    modbus: LimitedServer | None = None
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Streams = field(default_factory=Streams)
     unchanged: Unchanged = field(default_factory=Unchanged)
@@ -80,6 +81,8 @@ class ServiceContext:
         """Look at everything the service depends on."""
         checks = [await check_database(self.database), await self.workers.check()]
         checks += [check_robot(name, device) for name, device in self.devices.items()]
+        if self.modbus is not None:
+            checks.append(check_modbus(self.modbus))
         if self.closing.is_set():
             checks.append(Check(name="service", ready=False, reason="it is shutting down"))
         return Readiness(ready=all(check.ready for check in checks), checks=checks)
@@ -134,7 +137,8 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         context = ServiceContext(settings, Keys(key, database), database, devices, engine, Metrics(database), *asked)
         stack.push_async_callback(context.begin_close)
         if settings.modbus is not None:
-            await stack.enter_async_context(open_modbus(settings.modbus, settings.robots, engine, database))
+            served = open_modbus(settings.modbus, settings.robots, engine, database)
+            context.modbus = await stack.enter_async_context(served)
         if settings.keep_recordings_days is not None:
             keeping = keep_removing(settings.data_dir, database, settings.keep_recordings_days)
             removing = asyncio.create_task(keeping, name="retention")

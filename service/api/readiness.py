@@ -9,6 +9,7 @@ from concurrent.futures import BrokenExecutor, Executor, Future
 from core.errors import DynidError
 from service.api.models import Check
 from service.devices import DeviceSupervisor
+from service.modbus import LimitedServer
 from service.storage import Database
 
 WORKER_SECONDS = 5.0
@@ -51,9 +52,16 @@ async def check_database(database: Database) -> Check:
 
 
 def check_robot(name: str, device: DeviceSupervisor) -> Check:
-    """Return whether the robot's samples arrive."""
+    """Return whether the robot's samples arrive, it is the one that is meant, and nothing keeps it stopped."""
     status = device.status
-    if status.connection == "streaming":
+    hindrance = status.controller.stop or status.reason
+    if status.connection == "streaming" and hindrance is None:
         return Check(name=f"robot {name}", ready=True)
-    reason = f"{status.connection}: {status.reason or 'no reason given'}"
+    reason = f"{status.connection}: {hindrance or 'no reason given'}"
     return Check(name=f"robot {name}", ready=False, reason=reason)
+
+
+def check_modbus(server: LimitedServer) -> Check:
+    """Return whether Modbus is served, and with what is true now."""
+    problem = server.problem
+    return Check(name="modbus", ready=problem is None, reason=problem)

@@ -75,8 +75,9 @@ async def _keep_up(
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_beat(server, units, guards))
-            group.create_task(_follow(units, database))
+            group.create_task(_follow(server, units, database))
     except Exception:
+        server.stale = "registers are no longer kept up to date; the log says why"
         log.exception("Modbus registers are no longer kept up to date; their heartbeat stands still")
         raise
 
@@ -90,17 +91,16 @@ async def _beat(server: LimitedServer, units: Sequence[Unit], guards: Mapping[st
         await asyncio.sleep(BEAT_SECONDS)
 
 
-async def _follow(units: Sequence[Unit], database: Database) -> None:
-    failing = False
+async def _follow(server: LimitedServer, units: Sequence[Unit], database: Database) -> None:
     while True:
         try:
             for unit in units:
                 unit.in_force = await asyncio.to_thread(look_up, database, unit.robot.name, unit.in_force)
-            failing = False
+            server.stale = None
         except DynidError as error:  # what was last known stays, and its age grows
-            if not failing:
+            if server.stale is None:
                 log.error("Modbus cannot look up results and tables: %s", error.detail)  # noqa: TRY400
-            failing = True
+            server.stale = f"results and tables cannot be looked up: {error.detail}"
         await asyncio.sleep(LOOK_SECONDS)
 
 

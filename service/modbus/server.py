@@ -35,6 +35,7 @@ class LimitedServer(ModbusTcpServer):
     """Serves ``devices`` to at most ``limit`` connections; one more is closed at once.
 
     A connection that sends what is no Modbus frame, takes no answers, or is silent for ``idle`` seconds is closed.
+    ``stale`` is set by whoever keeps the registers up to date: why they are not.
     """
 
     def __init__(self, devices: Sequence[SimDevice], host: str, port: int, *, limit: int, idle: float) -> None:
@@ -46,6 +47,14 @@ class LimitedServer(ModbusTcpServer):
         self._limit = limit
         self._idle = idle
         self._full = False
+        self.stale: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why clients are not served, or not with what is true now; None while they are."""
+        if not isinstance(self.transport, asyncio.Server) or not self.transport.is_serving():
+            return f"nothing listens on {self._where}"
+        return self.stale
 
     async def start(self) -> None:
         """Listen, or raise ModbusBindError."""

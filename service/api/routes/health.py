@@ -28,7 +28,11 @@ async def healthz() -> Health:
     responses={503: {"model": Readiness, "description": "Something is not; the checks say what and why."}},
 )
 async def readyz(context: Context, response: Response) -> Readiness:
-    """Looks at the database, the workers and every robot. A robot that cannot be reached is said so here."""
+    """Looks at the database, the workers, every robot and, where it is served, Modbus.
+
+    A robot is not ready that cannot be reached, is not the one that is meant, or is kept stopped by its controller or
+    by a fault that nobody has reset.
+    """
     found = await context.readiness()
     if not found.ready:
         response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE

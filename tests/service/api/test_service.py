@@ -299,6 +299,8 @@ def test_every_route_that_is_promised_exists(openapi: dict[str, Any]) -> None:
     promised = {
         "/robots": "GET",
         "/robots/{robot}": "GET",
+        "/robots/{robot}/status": "GET",
+        "/robots/{robot}/feedforward-table": "GET",
         "/robots/{robot}/state": "GET",
         "/robots/{robot}/state/stream": "GET",
         "/robots/{robot}/wrench": "GET",
