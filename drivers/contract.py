@@ -107,11 +107,15 @@ class ControllerInfo:
 
 @dataclass(frozen=True)
 class ControllerState:
-    """What the stream says about the controller besides joint signals; names as the controller's manual."""
+    """What the stream says about the controller besides joint signals; names as the controller's manual.
+
+    ``temperatures`` (n,) are those of the joints, °C; None where it does not tell them.
+    """
 
     robot_mode: str
     safety_mode: str
     program_running: bool
+    temperatures: tuple[float, ...] | None = None
 
 
 class SampleSource(Protocol):

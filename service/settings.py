@@ -123,6 +123,9 @@ class RobotSettings(BaseModel):
         0.01
     )
     tracking_limit: Annotated[Positive, Field(description="Tracking error that stops a motion, rad.")] = 0.1
+    temperature_limit: Annotated[
+        Positive | None, Field(description="Joint temperature that stops a motion, °C; absent: not watched.")
+    ] = None
     workspace: Annotated[
         WorkspaceSettings, Field(description="Floor, box and self-collision; what is absent is not checked.")
     ] = WorkspaceSettings()

@@ -32,7 +32,7 @@ _JOINT_OUTPUTS = {
     "target_current": "target_current",
     "target_torque": "target_moment",
 }
-_STATE_OUTPUTS = ("robot_status_bits", "safety_status_bits", "robot_mode", "safety_mode")
+_STATE_OUTPUTS = ("robot_status_bits", "safety_status_bits", "robot_mode", "safety_mode", "joint_temperatures")
 _TORQUE_OUTPUT = "actual_current_as_torque"
 """The motor current times the controller's own drive gains; without it ``torque`` stays NaN."""
 _TORQUE_SINCE = (5, 23)
@@ -106,6 +106,7 @@ def controller_state(record: Any) -> ControllerState:
         robot_mode=_ROBOT_MODES.get(robot_mode, str(robot_mode)),
         safety_mode=_SAFETY_MODES.get(safety_mode, str(safety_mode)),
         program_running=bool(int(record["robot_status_bits"]) & _PROGRAM_RUNNING),
+        temperatures=tuple(record["joint_temperatures"].tolist()),
     )
 
 

@@ -60,6 +60,9 @@ def _device_metrics(devices: Mapping[str, DeviceStatus]) -> Iterator[Metric]:
     head = GaugeMetricFamily("dynid_ring_head", "Position of the next sample in the ring.", labels=label)
     age = GaugeMetricFamily("dynid_sample_age_seconds", "Since the newest sample arrived.", labels=label)
     streaming = GaugeMetricFamily("dynid_robot_streaming", "1 while samples arrive.", labels=label)
+    heat = GaugeMetricFamily(
+        "dynid_joint_temperature_celsius", "By the controller, where it tells.", labels=("robot", "joint")
+    )
     for name, status in devices.items():
         samples.add_metric((name,), status.samples)
         lost.add_metric((name,), status.lost)
@@ -69,7 +72,9 @@ def _device_metrics(devices: Mapping[str, DeviceStatus]) -> Iterator[Metric]:
         if status.sample_age_ms is not None:
             age.add_metric((name,), status.sample_age_ms * 1e-3)
         streaming.add_metric((name,), status.connection == "streaming")
-    yield from (samples, lost, restarts, head, age, streaming)
+        for joint, celsius in enumerate(status.controller.joint_temperatures or (), start=1):
+            heat.add_metric((name, str(joint)), celsius)
+    yield from (samples, lost, restarts, head, age, streaming, heat)
 
 
 def _motion_metrics(robots: Mapping[str, RobotStatus]) -> Iterator[Metric]:

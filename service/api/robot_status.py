@@ -21,7 +21,8 @@ def robot_status(guard: MotionGuard) -> RobotStatus:
 
 def status_etag(status: RobotStatus) -> str:
     """Return a weak entity tag: it stays the same while only what runs on all the time (samples, ages) differs."""
-    device = status.device.model_dump_json(exclude={"samples", "lost", "sample_age_ms"})
+    counters = {"samples": True, "lost": True, "sample_age_ms": True}
+    device = status.device.model_dump_json(exclude={**counters, "controller": {"joint_temperatures"}})
     lease = None if status.lease is None else status.lease.fencing
     what_matters = f"{device} {status.permit.state} {lease} {status.permit.reason}"
     return f'W/"{hashlib.blake2b(what_matters.encode(), digest_size=12).hexdigest()}"'

@@ -22,6 +22,7 @@ from core.errors import DynidError
 from core.streaming.ring import RingWriter
 from drivers.contract import DriverError, RobotDriver, driver_named
 from service.devices.acquisition import Acquisition, ask_for_priority
+from service.devices.heat import JointHeat
 from service.devices.messages import (
     Configure,
     ControllerStatus,
@@ -75,6 +76,7 @@ class Host:
             self._acquisition,
             self._send,
             self._start,
+            JointHeat(source, configuration.temperature_limit),
             motion_enabled=configuration.motion_enabled,
             virtual=configuration.virtual,
         )
@@ -156,6 +158,7 @@ class Host:
                 safety=state and state.safety_mode,
                 program_running=state and state.program_running,
                 stop=safety and safety.reason,
+                joint_temperatures=state and state.temperatures,
             ),
             motion=self._control.state,
             motion_id=self._control.motion_id,

@@ -51,6 +51,7 @@ class ControllerStatus(Message):
 
     ``virtual``: whether it says that it moves no real robot; null when it does not tell.
     ``stop``: why its safety system keeps the robot from moving, by the newest sample; null when it does not.
+    ``joint_temperatures``: °C, one per joint; null where it does not tell them.
     """
 
     version: str | None = None
@@ -61,6 +62,7 @@ class ControllerStatus(Message):
     safety: str | None = None
     program_running: bool | None = None
     stop: str | None = None
+    joint_temperatures: tuple[float, ...] | None = None
 
 
 class DeviceStatus(Message):
@@ -145,6 +147,7 @@ class Configure(Message):
     ring_seconds: Positive
     motion_enabled: bool
     virtual: bool
+    temperature_limit: float | None = None
 
 
 class Heartbeat(Message):

@@ -27,6 +27,7 @@ from drivers.contract import (
 )
 from drivers.trajectory import PlayableTrajectory
 from service.devices.acquisition import Acquisition
+from service.devices.heat import JointHeat
 from service.devices.messages import (
     MotionEvent,
     MotionFinished,
@@ -81,6 +82,7 @@ class MotionControl:
         acquisition: Acquisition,
         send: Callable[[MotionEvent], None],
         start: Callable[[Coroutine[Any, Any, None]], None],
+        heat: JointHeat,
         *,
         motion_enabled: bool,
         virtual: bool,
@@ -95,6 +97,7 @@ class MotionControl:
         self._acquisition = acquisition
         self._send = send
         self._start = start
+        self._heat = heat
         self._motion_enabled = motion_enabled
         self._virtual = virtual
         self._run: Run | None = None
@@ -157,7 +160,7 @@ class MotionControl:
     def _refuse_unless_ready(self, request: MotionRequest) -> None:
         self._refuse_unless_meant()
         now = time.monotonic()
-        safety = self._watch.safety_stop
+        safety, heat = self._watch.safety_stop, self._heat.cause()
         n_joints = self._driver.capabilities.n_joints
         refusals = (
             (
@@ -176,6 +179,7 @@ class MotionControl:
                 f"the robot is not streaming: {self._acquisition.reason}",
             ),
             (safety is not None, getattr(safety, "code", None), getattr(safety, "reason", None)),
+            (heat is not None, getattr(heat, "code", None), getattr(heat, "reason", None)),
             (
                 len(request.tracking_limit) != n_joints,
                 "input-invalid",
@@ -358,18 +362,20 @@ class MotionControl:
         return await asyncio.to_thread(driver.load_feedforward, trajectory, table)
 
     async def watch_over(self) -> None:
-        """Stop the motion under way when the service, its authority or the samples are missing; endless."""
+        """Stop the motion under way when the service, its authority or the samples are missing, or a joint is too hot;
+        endless.
+        """
         held_up = False
         while True:
             begun = time.monotonic()
             await asyncio.sleep(TICK)
             held_up = not held_up and time.monotonic() - begun > HELD_UP
             if self._run is not None and self._run.cause is None and not held_up:
-                cause = self._missing()
+                cause = self._hindrance()
                 if cause is not None:
                     self._abort(self._run, cause)
 
-    def _missing(self) -> Cause | None:
+    def _hindrance(self) -> Cause | None:
         now = time.monotonic()
         if now - self._last_heartbeat > HEARTBEAT_LIMIT:
             return Cause("faulted", f"the service was silent for {HEARTBEAT_LIMIT} s", "heartbeat-lost")
@@ -379,7 +385,7 @@ class MotionControl:
             return Cause("stopped", "the permit for this motion was withdrawn", "permit-withdrawn")
         if self._acquisition.connection != "streaming":
             return Cause("faulted", f"samples are missing: {self._acquisition.reason}", "samples-stale", True)
-        return None
+        return self._heat.cause()
 
     def _abort(self, run: Run, cause: Cause) -> None:
         """Begin to stop ``run``, unless that has begun."""

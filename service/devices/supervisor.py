@@ -305,6 +305,7 @@ class DeviceSupervisor:
             ring_seconds=self.robot.ring_seconds,
             motion_enabled=self.robot.motion_enabled,
             virtual=self.robot.virtual,
+            temperature_limit=self.robot.temperature_limit,
         )
 
     async def _beat(self) -> None:

@@ -7,6 +7,7 @@
 {"do": "protective-stop"}                     as if the robot had hit something
 {"do": "emergency-stop"}                      press the button
 {"do": "remote-control", "on": false}         someone at the pendant takes over
+{"do": "temperature", "joint": 2, "celsius": 85}   of one joint, from now on
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Faults:
             "protective-stop": self._protective_stop,
             "emergency-stop": self._emergency_stop,
             "remote-control": self._remote_control,
+            "temperature": self._temperature,
         }
 
     def _drop(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -54,6 +56,10 @@ class Faults:
 
     def _emergency_stop(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self._server.controller.emergency_stop()
+        return {}
+
+    def _temperature(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._server.controller.outputs["joint_temperatures"][int(request["joint"]) - 1] = float(request["celsius"])
         return {}
 
     def _remote_control(self, request: Mapping[str, Any]) -> Mapping[str, Any]:

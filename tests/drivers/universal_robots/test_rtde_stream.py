@@ -58,7 +58,7 @@ def test_no_sample_is_lost(virtual_ur10e: VirtualUR10e) -> None:
         info = reader.connect()
         samples = read_for(reader, 1.0)
         assert (info.version, info.serial) == ("5.25.1.0", virtual_ur10e.ready["serial"])
-        assert reader.state == ControllerState("RUNNING", "NORMAL", program_running=False)
+        assert reader.state == ControllerState("RUNNING", "NORMAL", program_running=False, temperatures=(30.0,) * 6)
     assert samples.size > 400
     assert samples["lost"].sum() == 0
     assert (np.diff(samples["sequence"].astype(np.int64)) == 1).all()
@@ -146,13 +146,14 @@ def packet(kind: str, payload: bytes) -> bytes:
 def data_packet(stamp: float, robot_status_bits: int = 1, recipe: int = 1) -> bytes:
     """One packet in the order of ``outputs.outputs`` for an older controller, with 0.5 in every joint field."""
     joints = [0.5] * 6 * 7
-    return packet("U", struct.pack(">Bd42d2I2i", recipe, stamp, *joints, robot_status_bits, 1, 7, 1))
+    heat = [30.0] * 6
+    return packet("U", struct.pack(">Bd42d2I2i6d", recipe, stamp, *joints, robot_status_bits, 1, 7, 1, *heat))
 
 
 ANSWERS = {
     "V": b"\x01",
     "v": struct.pack(">4I", 5, 20, 1, 2),
-    "O": b"\x01" + ",".join(["DOUBLE", *["VECTOR6D"] * 7, "UINT32", "UINT32", "INT32", "INT32"]).encode(),
+    "O": b"\x01" + ",".join(["DOUBLE", *["VECTOR6D"] * 7, "UINT32", "UINT32", "INT32", "INT32", "VECTOR6D"]).encode(),
     "S": b"\x01",
 }
 

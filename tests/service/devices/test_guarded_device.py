@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drivers.contract import DriverError
+from drivers.contract import DriverError, MotionRefused
 from drivers.virtual.process import VirtualUR10e
 from service.devices import DeviceSupervisor, MotionEvent, MotionFinished, MotionRequest
 from service.errors import ConflictError
@@ -92,6 +92,35 @@ def test_a_fault_is_not_reset_while_the_emergency_stop_is_pressed(
                 assert refused.value.code == "fault-persists"
                 assert guard.permit.state is PermitState.FAULTED
                 assert device.status.motion == "faulted"
+
+    runner.run(run())
+
+
+def test_a_joint_that_gets_too_hot_ends_the_motion_in_order_and_lets_none_begin(
+    runner: asyncio.Runner, supervised: Supervised, virtual_ur10e: VirtualUR10e, sway: Sway, follow: Follow, eye: Any
+) -> None:
+    def heat(celsius: float) -> None:
+        virtual_ur10e.request("temperature", joint=3, celsius=celsius)
+
+    async def run() -> None:
+        async with supervised(temperature_limit=70.0) as device:
+            try:
+                events: list[MotionEvent] = await follow(device, sway(slow=3.0), lambda: heat(81.5))
+                end = events[-1]
+                assert isinstance(end, MotionFinished)
+                assert (end.outcome, end.code) == ("stopped", "joint-too-hot")
+                assert "joint 3 is at 81.5 °C, allowed are 70 °C" in end.reason
+                await eye.until(moving=False, seconds=0.5)
+                await until(lambda: device.status.controller.joint_temperatures == (30.0, 30.0, 81.5, 30.0, 30.0, 30.0))
+                with pytest.raises(MotionRefused, match="let it cool") as refused:
+                    await follow(device, sway())
+                assert refused.value.code == "joint-too-hot"
+            finally:
+                heat(30.0)
+            await until(lambda: device.status.controller.joint_temperatures == (30.0,) * 6)
+            events = await follow(device, sway())
+            assert isinstance(events[-1], MotionFinished)
+            assert events[-1].outcome == "completed"
 
     runner.run(run())
 
