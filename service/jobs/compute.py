@@ -17,8 +17,13 @@ from service.jobs.worker import CANCEL_FILE, PROGRESS_FILE, Task, TaskStoppedErr
 POLL_SECONDS = 0.1
 """How often progress is read: a stat of a file in memory."""
 
-GRACE_SECONDS = 3.0
-"""How long a computation that was asked to end may take to do so, before its worker is killed."""
+GRACE_SECONDS = 0.5
+"""How long a computation that was asked to end may take to do so, before its worker is killed: what takes longer is
+not worth waiting for, and a job ends within a second of being cancelled.
+"""
+
+KILL_SECONDS = 3.0
+"""How long the end of a worker that was killed may take to be seen."""
 
 OnProgress = Callable[[float, str], None]
 
@@ -89,7 +94,7 @@ async def _end(executor: Executor, future: Future[Any], done: asyncio.Future[Any
     await asyncio.wait({done}, timeout=grace)
     if not done.done() and isinstance(executor, WorkerPool):
         executor.kill(future)
-    await asyncio.wait({done}, timeout=GRACE_SECONDS)
+    await asyncio.wait({done}, timeout=KILL_SECONDS)
 
 
 def _has_result(done: asyncio.Future[Any]) -> bool:

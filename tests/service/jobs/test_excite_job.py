@@ -1,6 +1,7 @@
 """A trajectory is designed in a worker and stored; a job that is asked to stop does."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -80,7 +81,9 @@ def test_a_search_that_is_stopped_keeps_the_best_so_far(
                 contexts[0].limit(0.0)
             else:
                 await b.engine.cancel(row.id)
+            began = time.monotonic()
             ended = await b.follow(row.id, seconds=60.0)
+            assert time.monotonic() - began < 1.0
             assert (ended.state, ended.error.code) == (state, code)
             with b.database.reading() as session:
                 stored = trajectories.get(session, ended.result["trajectory_id"])
