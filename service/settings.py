@@ -91,6 +91,18 @@ class ApproachSettings(BaseModel):
     acceleration: Annotated[Positive, Field(description="Of the fastest joint, rad/s² (m/s²).")]
 
 
+class ReidentificationSettings(BaseModel):
+    """What 'dynid calibrate' does about a changed robot: identify it from the profile's motion, and put that in force
+    if it passes on another one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trajectory: Annotated[str, Field(min_length=1, description="Name of a stored trajectory to judge on.")]
+    max_relative_residual: Annotated[
+        float, Field(gt=0, le=1, description="Largest RMS of a joint's residual over that of its torque.")
+    ]
+
+
 class CalibrationProfile(BaseModel):
     """A motion that tells whether a robot is still as it was identified; used by ``dynid calibrate``."""
 
@@ -100,6 +112,18 @@ class CalibrationProfile(BaseModel):
     approach: ApproachSettings
     level: Annotated[float, Field(gt=0, lt=0.5, description="Probability of a false alarm.")] = 1e-3
     time_limit: Annotated[Positive, Field(description="s from first to last, after which it is cancelled.")] = 120.0
+    reidentify: Annotated[
+        ReidentificationSettings | None,
+        Field(
+            description="Identify a robot that has changed again; without this it is flagged, for a person to judge."
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _is_judged_on_another_motion(self) -> Self:
+        if self.reidentify is not None and self.reidentify.trajectory == self.trajectory:
+            raise ValueError("reidentify.trajectory must be another motion than the one that is identified from")
+        return self
 
 
 class RobotSettings(BaseModel):

@@ -19,7 +19,7 @@ from drivers.virtual.process import VirtualComanR5, VirtualUpru6, VirtualUR10e
 
 _HOSTS = itertools.count(1)
 
-_IN_REAL_TIME = ("drivers", "end_to_end", "service/devices", "service/jobs", "service/modbus", "service/recording")
+_IN_REAL_TIME = ("drivers", "end_to_end", "service/devices", "service/modbus", "service/recording")
 """Folders of tests whose processes have to keep up with a robot."""
 
 

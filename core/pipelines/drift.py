@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log
 from typing import Any, Literal, NamedTuple, Self
 
@@ -134,13 +135,14 @@ def drift(identified: Identification, recordings: Sequence[Recording], *, level:
     rows = _Rows.of(identified, recordings)
     usual = _usual(identified)
     spread = np.maximum(identified.residual_std_, np.finfo(np.float64).tiny)
-    everything = _Fit(rows, identified.covariance_, 1.0 / spread**2, range(len(rows.candidates)))
+    known = np.asarray(np.linalg.pinv(identified.covariance_, hermitian=True), dtype=np.float64)
+    everything = _Fit(rows, known, 1.0 / spread**2, range(len(rows.candidates)))
     # what the whole of them leaves is noise, or what no candidate explains: it says how alike rows are
     left = rows.residual - everything.torque(range(len(rows.candidates)))
     weights = 1.0 / (spread**2 * _alike(left, rows.oversampling))
     least = [np.maximum(rows.size(candidate), _USUAL * usual) for candidate in rows.candidates]
-    chosen, p_values = _selected(rows, identified.covariance_, weights, least, level)
-    fit = _Fit(rows, identified.covariance_, weights, chosen)
+    chosen, p_values = _selected(rows, known, weights, least, level)
+    fit = _Fit(rows, known, weights, chosen)
     changes = tuple(_change(fit, number, p, least[number]) for number, p in zip(chosen, p_values, strict=True))
     unexplained = rows.residual - fit.torque(chosen)
     names = identified.model.joint_names
@@ -193,6 +195,16 @@ class _Rows:
         oversampling = max(1.0, observations.oversampling / every)
         return cls(columns, torque - expected, torque, expected - rigid, known, tuple(candidates), oversampling)
 
+    @cached_property
+    def grams(self) -> Array:
+        """``X^T X`` (n, P, P) of each joint's columns: every fit is one of these, in part."""
+        return np.stack([X.T @ X for X in np.moveaxis(self.columns, 1, 0)])
+
+    @cached_property
+    def products(self) -> Array:
+        """``X^T r`` (n, P) of each joint's columns and residual."""
+        return np.asarray(np.einsum("kjp,kj->jp", self.columns, self.residual))
+
     def size(self, candidate: _Candidate) -> Array:
         """Return the torque (n,) from which on a change of this kind counts."""
         if candidate.cause == "friction":
@@ -201,21 +213,19 @@ class _Rows:
 
 
 class _Fit:
-    """Changes of identified parameters, which are known to within their covariance, and of some candidates."""
+    """Changes of identified parameters, of which so much is known (information, p x p), and of some candidates."""
 
-    def __init__(self, rows: _Rows, covariance: Array, weights: Array, chosen: Sequence[int]) -> None:
+    def __init__(self, rows: _Rows, known: Array, weights: Array, chosen: Sequence[int]) -> None:
         self.rows = rows
         parts = [np.arange(rows.known), *(np.r_[rows.candidates[number].columns] for number in chosen)]
-        self._index = np.concatenate(parts)
-        columns = rows.columns[:, :, self._index]
-        weighted = (columns * weights[:, None]).reshape(-1, columns.shape[2])
-        normal = weighted.T @ columns.reshape(weighted.shape)
-        normal[: rows.known, : rows.known] += np.linalg.pinv(covariance, hermitian=True)
-        right = weighted.T @ rows.residual.ravel()
+        index = np.concatenate(parts)
+        normal = np.tensordot(weights, rows.grams, 1)[np.ix_(index, index)]
+        normal[: rows.known, : rows.known] += known
+        right = (weights @ rows.products)[index]
         scale = 1.0 / np.sqrt(np.maximum(np.diag(normal), np.finfo(np.float64).tiny))
         solved = np.linalg.lstsq(normal * scale * scale[:, None], right * scale, rcond=_ROUNDING)[0] * scale
         self.coefficients = np.zeros(rows.columns.shape[2])
-        self.coefficients[self._index] = solved
+        self.coefficients[index] = solved
         self.gain = float(right @ solved)
         """By how much the weighted sum of squares falls."""
 
@@ -224,21 +234,28 @@ class _Fit:
         index = np.concatenate([np.r_[self.rows.candidates[number].columns] for number in chosen] or [np.zeros(0, int)])
         return np.asarray(self.rows.columns[:, :, index] @ self.coefficients[index])
 
+    def rms(self, number: int) -> Array:
+        """Return the root mean square (n,) of one candidate's torque."""
+        part = self.rows.candidates[number].columns
+        own, gram = self.coefficients[part], self.rows.grams[:, part, part]
+        square = np.einsum("a,jab,b->j", own, gram, own) / len(self.rows.columns)
+        return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+
 
 def _selected(
-    rows: _Rows, covariance: Array, weights: Array, least: Sequence[Array], level: float
+    rows: _Rows, known: Array, weights: Array, least: Sequence[Array], level: float
 ) -> tuple[list[int], list[float]]:
     """Take candidates in while one is significant and not negligible; return their numbers and p-values."""
     chosen: list[int] = []
     p_values: list[float] = []
-    present = _Fit(rows, covariance, weights, chosen).gain
+    present = _Fit(rows, known, weights, chosen).gain
     while len(chosen) < len(rows.candidates):
         found = []
         for number in sorted(set(range(len(rows.candidates))) - set(chosen)):
-            fit = _Fit(rows, covariance, weights, [*chosen, number])
+            fit = _Fit(rows, known, weights, [*chosen, number])
             freedom = len(rows.candidates[number].names)
             p = float(scipy.stats.chi2.sf(fit.gain - present, freedom))
-            if p < level / len(rows.candidates) and np.any(_rms(fit.torque([number])) > least[number]):
+            if p < level / len(rows.candidates) and np.any(fit.rms(number) > least[number]):
                 # p-values of all that is clear are zero; what explains the most, for its freedom, still tells (BIC)
                 found.append((freedom * log(rows.residual.size) - fit.gain, number, p, fit.gain))
         if not found:
@@ -251,7 +268,7 @@ def _selected(
 
 def _change(fit: _Fit, number: int, p_value: float, least: Array) -> Change:
     candidate = fit.rows.candidates[number]
-    rms = _rms(fit.torque([number]))
+    rms = fit.rms(number)
     joints = np.flatnonzero(rms > least).tolist() if candidate.joint is None else [candidate.joint]
     values = dict(zip(candidate.names, fit.coefficients[candidate.columns].tolist(), strict=True))
     return Change(candidate.cause, tuple(joints), p_value, values, rms)

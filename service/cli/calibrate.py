@@ -31,10 +31,12 @@ def calibrate(
 ) -> None:
     """Move a robot along its calibration profile and compare it with its result in force.
 
-    Exit codes: 0 it is as it was identified; 3 it is not, and the reason is said; 1 it could not be told.
+    Exit codes: 0 it is as it was identified, or was identified again and the new result is in force; 3 it has changed,
+    and how is said; 1 it could not be told.
     THE ROBOT MOVES: the profile is what somebody wrote into the settings for exactly that.
     """
     from core.errors import InputError
+    from service.cli.reidentification import identify_again
     from service.client import Client
     from service.settings import load_settings
 
@@ -45,6 +47,7 @@ def calibrate(
     profiles = settings.robots[robot].calibration
     if profile not in profiles:
         raise InputError(f"--profile: {robot} has no profile {profile!r}; it has {_listed(profiles)}")
+    chosen = profiles[profile]
     scheme = "http" if settings.tls_certificate is None else "https"
     address = url or f"{scheme}://{settings.host}:{settings.port}"
     until = time.monotonic() + wait
@@ -52,11 +55,16 @@ def calibrate(
         _wait_until_ready(client, robot, until)
         with client.lease(robot, holder="dynid calibrate") as lease:
             client.post(f"/robots/{robot}/permit", lease=lease)
-            result = client.calibrate(robot, profile, lease=lease, timeout=profiles[profile].time_limit)
+            result = client.calibrate(robot, profile, lease=lease, timeout=chosen.time_limit)
+            if result["outcome"] == "flagged" and chosen.reidentify is not None:
+                typer.echo(f"{robot} has changed: {result['summary']}; identifying it again")
+                result = identify_again(client, robot, chosen, chosen.reidentify, result, lease)
     typer.echo(f"{robot} is {result['outcome']}: {result['summary']}")
+    for reason in result.get("reasons", []):
+        typer.echo(f"the new result {result['new_result_id']} did not pass: {reason}")
     if json_file is not None:
         write_json(json_file, result)
-    if result["outcome"] != "accepted":
+    if result["outcome"] == "flagged":
         raise typer.Exit(FLAGGED)
 
 
