@@ -99,9 +99,9 @@ class SampleWatch:
 
     def _check(self, block: SampleBlock, limit: NDArray[np.float64]) -> None:
         error = np.abs(block["target_q"] - block["q"]).max(axis=0)
-        self.worst_tracking_error = np.maximum(self.worst_tracking_error, error)
+        self.worst_tracking_error = np.fmax(self.worst_tracking_error, error)
         cause = self.safety_stop
-        if cause is None and (error > limit).any():
+        if cause is None and not (error <= limit).all():  # nor may a number that is none pass for a small error
             joint = int(np.argmax(error - limit))
             cause = Cause(
                 "faulted",

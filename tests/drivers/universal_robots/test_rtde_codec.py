@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import struct
 
@@ -55,6 +56,30 @@ def test_packets_survive_any_cutting(kinds: list[object], cuts: list[int]) -> No
                 assert item.kind == 200
                 seen.append((unknown, *struct.unpack(">I", item.payload)))
     assert seen == [(make, number) for number, make in enumerate(kinds)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    wrong=st.lists(st.tuples(st.integers(0, 64 * 8 - 1), st.integers(0, 255)), max_size=6),
+    tail=st.binary(max_size=80),
+    answer=st.binary(max_size=40),
+)
+def test_damaged_bytes_are_refused_or_decoded(wrong: list[tuple[int, int]], tail: bytes, answer: bytes) -> None:
+    """Nothing but DriverProtocolError is raised, and all that is decoded has the agreed layout."""
+    stream = bytearray(b"".join(map(data, range(8))) + tail)
+    for at, byte in wrong:
+        stream[at] = byte
+    decoder = rtde.Decoder()
+    decoder.recipe = RECIPE
+    with contextlib.suppress(DriverProtocolError):
+        for item in decoder.feed(bytes(stream)):
+            if isinstance(item, np.ndarray):
+                assert item.dtype == RECIPE.packet
+                assert (item["recipe"] == 1).all()
+    for decode in (rtde.controller_version, lambda payload: rtde.recipe(NAMES, payload)):
+        with contextlib.suppress(DriverProtocolError):
+            decode(answer)
+    rtde.accepted(answer)
 
 
 def test_packets_in_one_piece_are_decoded_at_once() -> None:
