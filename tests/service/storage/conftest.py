@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
@@ -30,6 +31,8 @@ def postgresql_server() -> Iterator[str]:
     if not initdb or not server:
         pytest.skip("no PostgreSQL server is installed (Debian: apt install postgresql)")
     user = "postgres" if os.getuid() == 0 else None  # it refuses to run as root
+    if user and user not in {entry.pw_name for entry in pwd.getpwall()}:
+        pytest.skip("a PostgreSQL server does not run as root, and there is no user 'postgres' to run it as")
     with tempfile.TemporaryDirectory(prefix="dynid-postgresql-") as name:
         folder = Path(name)
         if user:
