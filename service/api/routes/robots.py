@@ -86,7 +86,11 @@ async def get_status(
     headers = {"ETag": etag, "Cache-Control": "no-cache", **wait.headers}
     if (unchanged := not_modified(etag, if_none_match)) is not None:
         unchanged.headers.update(headers)
-        return unchanged
+
+        async def still_so() -> bool:
+            return status_etag(robot_status(guard)) == etag
+
+        return unchanged if wait.seconds else context.unchanged.remember(request, unchanged, still_so)
     return Response(found.model_dump_json(), media_type="application/json", headers=headers)
 
 
