@@ -33,8 +33,9 @@ Array = NDArray[np.float64]
 
 LAW = "arctan"
 _F4 = f"{LAW}.f4"
-_REACH = 2.0
-"""How far the colony looks around the start, in RMS residuals that a coordinate's change makes of the torque."""
+_REACH = 1.0
+"""How far the colony looks around least squares, in RMS residuals that a coordinate's change makes of the torque:
+independent coordinates need not make more than the whole of what least squares leaves."""
 
 
 def repeated(period: float, **changes: Any) -> SignalSettings:
@@ -57,12 +58,14 @@ class AbcArctan(Method):
     search : ``bee_colony`` as published, or ``variable_projection``.
     colony : NP, limit and G.
     coordinates : of the colony, ``independent`` or ``plain``.
+    start : whether the least-squares estimate is one of the first sources, or all are drawn (``random``).
     """
 
     signals: SignalSettings = field(default_factory=lambda: repeated(25.0))
     search: Literal["bee_colony", "variable_projection"] = "bee_colony"
     colony: BeeColony = field(default_factory=BeeColony)
     coordinates: Literal["independent", "plain"] = "independent"
+    start: Literal["least_squares", "random"] = "least_squares"
 
     name = "abc_arctan"
     source = "arctan friction by an artificial bee colony, three joints (methods, section 4)"
@@ -72,6 +75,8 @@ class AbcArctan(Method):
             raise InputError(f"{self.name}: search must be bee_colony or variable_projection, got {self.search!r}")
         if self.coordinates not in ("independent", "plain"):
             raise InputError(f"{self.name}: coordinates must be independent or plain, got {self.coordinates!r}")
+        if self.start not in ("least_squares", "random"):
+            raise InputError(f"{self.name}: start must be least_squares or random, got {self.start!r}")
         if self.search == "variable_projection":
             found = self.signed(task.identified(self.signals, LAW, "ols"), {})
             return PublishedResult(self.name, found, None, {})
@@ -94,7 +99,8 @@ class AbcArctan(Method):
 
         cost = _total_residual(rows, taken_apart)
         lower, upper = np.concatenate([-reach, bounds[:, 0]]), np.concatenate([reach, bounds[:, 1]])
-        found = self.colony.minimise(cost, lower, upper, random)
+        known = np.concatenate([np.zeros(start.size), bounds.mean(axis=1)]) if self.start == "least_squares" else None
+        found = self.colony.minimise(cost, lower, upper, random, known=known)
         account = {
             "total_rms": found.cost,
             "evaluations": found.evaluations,
