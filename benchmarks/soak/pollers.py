@@ -73,7 +73,8 @@ async def _poll_all(load: Load) -> dict[str, Heard]:
         clients.append(_client(load.http, _HttpPoll(load).ask, load.http_rate, phase, start, seconds, http))
     for k in range(load.modbus_clients):
         assert load.modbus is not None
-        phase, ask = k / load.modbus_clients, _ModbusPoll(load.unit).ask
+        phase = (k + 0.5) / load.modbus_clients  # between polls over HTTP, which would begin at the very same moments
+        ask = _ModbusPoll(load.unit).ask
         clients.append(_client(load.modbus, ask, load.modbus_rate, phase, start, seconds, modbus))
     await asyncio.gather(*clients)
     return {"http": http, "modbus": modbus}
