@@ -7,6 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from service.errors import StorageError
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Refreshed(Generic[T]):
-    """What ``look`` returned when it was last called, in a thread.
+    """What ``look`` returned when it was last called, in a thread of its own: others may wait for a lock or the disk.
 
     Parameters
     ----------
@@ -33,6 +34,7 @@ class Refreshed(Generic[T]):
         self._known: tuple[T, float] | None = None  # with the time at which it was asked for
         self._outdated = -math.inf
         self._looking = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, "refresh")
         self._refreshing: asyncio.Task[None] | None = None
 
     def outdate(self) -> None:
@@ -65,4 +67,5 @@ class Refreshed(Generic[T]):
 
     async def _ask(self) -> None:
         began = time.monotonic()
-        self._known = await asyncio.to_thread(self._look), began
+        found = await asyncio.get_running_loop().run_in_executor(self._thread, self._look)
+        self._known = found, began
