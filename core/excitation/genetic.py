@@ -28,9 +28,9 @@ def search(referee: Search, warm: Sequence[Array] = ()) -> None:
     random = referee.random
     population = [*warm, *(referee.random_start() for _ in range(POPULATION - len(warm)))]
     fitness = [_fitness(referee, x) for x in population]
-    spread = float(np.std(population))
     while not referee.over():
         children: list[Array] = []
+        spread = np.std(population, axis=0)  # of each coefficient: it shrinks as the population gathers
         while len(children) < POPULATION:
             mother, father = (population[_tournament(random, fitness)] for _ in range(2))
             child = mother.copy()
@@ -38,7 +38,7 @@ def search(referee: Search, warm: Sequence[Array] = ()) -> None:
                 share = random.uniform(-0.25, 1.25, size=mother.shape)
                 child = share * mother + (1.0 - share) * father
             mutated = random.random(size=child.shape) < MUTATION_RATE
-            child[mutated] += spread * random.standard_cauchy(size=int(mutated.sum())).clip(-3.0, 3.0) * 0.3
+            child[mutated] += spread[mutated] * random.standard_cauchy(size=int(mutated.sum())).clip(-3.0, 3.0)
             children.append(child)
             if referee.over():
                 break
