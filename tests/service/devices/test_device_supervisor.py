@@ -25,6 +25,7 @@ from service.devices import (
     MotionProgress,
     MotionRequest,
 )
+from service.devices.heat import JointHeat
 from service.devices.motion_control import MotionControl
 from service.devices.watch import SampleWatch
 
@@ -241,7 +242,15 @@ def test_a_robot_that_should_be_virtual_and_is_not_does_not_move(info: Controlle
         acquisition: Any = SimpleNamespace(connection="streaming", reason=None, info=info)
         driver, nothing, unused = UniversalRobotsDriver("127.0.0.1", 500.0), cast(Any, None), cast(Any, None)
         control = MotionControl(
-            driver, nothing, SampleWatch(6), acquisition, unused, unused, motion_enabled=True, virtual=True
+            driver,
+            nothing,
+            SampleWatch(6),
+            acquisition,
+            unused,
+            unused,
+            JointHeat(driver.source(), None),
+            motion_enabled=True,
+            virtual=True,
         )
         motion = sway()
         control.heartbeat(time.monotonic() + 60.0, motion.arming)
