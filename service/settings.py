@@ -157,6 +157,9 @@ class RobotSettings(BaseModel):
     calibration: Annotated[
         dict[str, CalibrationProfile], Field(description="Profiles of 'dynid calibrate', by name.")
     ] = {}
+    drift_monitor: Annotated[
+        bool, Field(description="Compare the live stream with the result in force, and tell when a joint drifts.")
+    ] = False
     ads: Annotated[AdsSettings | None, Field(description="Of the driver beckhoff_ads, which needs it.")] = None
     layout: Annotated[
         str | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,10 +19,11 @@ from service.api.auth import Keys, api_key
 from service.api.folders import own_folders
 from service.api.long_poll import LongPolls
 from service.api.metrics import Metrics
-from service.api.models import Check, Readiness
+from service.api.models import Check, Readiness, RobotStatus
 from service.api.newest_tables import NewestTables
 from service.api.readiness import WorkerProbe, check_database, check_modbus, check_robot
 from service.api.result_exports import ResultExports
+from service.api.robot_status import robot_status
 from service.api.sse import Streams
 from service.api.unchanged import Unchanged
 from service.devices import DeviceSupervisor
@@ -30,6 +31,7 @@ from service.errors import NotFoundError
 from service.jobs.engine import JobEngine
 from service.jobs.pool import WorkerPool
 from service.modbus import LimitedServer, open_modbus
+from service.monitoring import DriftWatch, open_watches
 from service.motion import MotionGuard, PermitState
 from service.recording import salvage
 from service.settings import ConfigurationError, RobotSettings, Settings
@@ -60,6 +62,7 @@ class ServiceContext:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: Streams = field(default_factory=Streams)
     unchanged: Unchanged = field(default_factory=Unchanged)
+    drift: Mapping[str, DriftWatch] = field(default_factory=dict)
     newest_tables: NewestTables = field(init=False)
     long_polls: LongPolls = field(init=False)
 
@@ -76,6 +79,10 @@ class ServiceContext:
         """Return the robot's permit, lease and device, or raise NotFoundError ``robot-not-found``."""
         self._require_robot(name)
         return self.engine.guards[name]
+
+    def status(self, name: str) -> RobotStatus:
+        """Return what is known about a robot without reading a sample or the database; errors as of ``guard``."""
+        return robot_status(self.guard(name), self.drift.get(name))
 
     async def readiness(self) -> Readiness:
         """Look at everything the service depends on."""
@@ -135,9 +142,10 @@ async def open_service(settings: Settings) -> AsyncIterator[ServiceContext]:
         await asyncio.gather(*(device.start() for device in devices.values()))
         asked = WorkerProbe(executor), ResultExports(executor), executor
         context = ServiceContext(settings, Keys(key, database), database, devices, engine, Metrics(database), *asked)
+        context.drift = await stack.enter_async_context(open_watches(settings, devices, database))
         stack.push_async_callback(context.begin_close)
         if settings.modbus is not None:
-            served = open_modbus(settings.modbus, settings.robots, engine, database)
+            served = open_modbus(settings.modbus, settings.robots, engine, context.drift, database)
             context.modbus = await stack.enter_async_context(served)
         if settings.keep_recordings_days is not None:
             keeping = keep_removing(settings.data_dir, database, settings.keep_recordings_days)

@@ -48,6 +48,7 @@ class _Scrape:
     def collect(self) -> Iterator[Metric]:
         yield from _device_metrics({name: status.device for name, status in self._robots.items()})
         yield from _motion_metrics(self._robots)
+        yield from _drift_metrics(self._robots)
         yield _job_metrics(self._database)
         yield from self._registry.collect()
 
@@ -85,6 +86,22 @@ def _motion_metrics(robots: Mapping[str, RobotStatus]) -> Iterator[Metric]:
             permit.add_metric((name, state.value), state is status.permit.state)
         leased.add_metric((name,), status.lease is not None)
     yield from (permit, leased)
+
+
+def _drift_metrics(robots: Mapping[str, RobotStatus]) -> Iterator[Metric]:
+    level = GaugeMetricFamily(
+        "dynid_drift_level", "How near a joint is to tripping; at 1 it trips.", labels=("robot", "joint")
+    )
+    learned = GaugeMetricFamily("dynid_drift_learned_ratio", "Of what is usual of a joint.", labels=("robot", "joint"))
+    trips = CounterMetricFamily("dynid_drift_trips", "Joints that were found to drift.", labels=("robot",))
+    for name, status in robots.items():
+        if status.drift is None:
+            continue
+        trips.add_metric((name,), status.drift.trips)
+        for family, values in ((level, status.drift.level), (learned, status.drift.learned)):
+            for joint, value in enumerate(values, start=1):
+                family.add_metric((name, str(joint)), value)
+    yield from (level, learned, trips)
 
 
 def _job_metrics(database: Database) -> Metric:

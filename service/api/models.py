@@ -264,12 +264,27 @@ class RobotView(BaseModel):
     status: DeviceStatus
 
 
+class DriftView(BaseModel):
+    """The live stream beside the result in force, joint by joint."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    result_id: str
+    learned: Annotated[list[float], Field(description="Of what is usual, 0 to 1; a joint does not trip before.")]
+    level: Annotated[list[float], Field(description="How near to tripping; at 1 it trips.")]
+    tripped: Annotated[list[int], Field(description="Joints, from 1, that have drifted since the monitor started.")]
+    trips: Annotated[int, Field(description="How often, since the service started.")]
+
+
 class RobotStatus(BaseModel):
     """Connection and motion, permit, lease."""
 
     device: DeviceStatus
     permit: PermitView
     lease: Annotated[LeaseView | None, Field(description="null: nobody holds it.")]
+    drift: Annotated[
+        DriftView | None, Field(description="null: not switched on, nothing to compare with, or nothing said yet.")
+    ] = None
 
 
 class ActiveResult(View):

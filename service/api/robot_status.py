@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
-from service.api.models import LeaseView, PermitView, RobotStatus
+from service.api.models import DriftView, LeaseView, PermitView, RobotStatus
+from service.monitoring import DriftWatch
 from service.motion import MotionGuard
 
 
-def robot_status(guard: MotionGuard) -> RobotStatus:
+def robot_status(guard: MotionGuard, watch: DriftWatch | None = None) -> RobotStatus:
     """What is known about a robot without reading a sample or the database."""
     grant = guard.lease.current
     lease = (
@@ -16,7 +17,8 @@ def robot_status(guard: MotionGuard) -> RobotStatus:
         if grant is None
         else LeaseView(holder=grant.holder, fencing=grant.fencing, seconds_left=guard.lease.seconds_left)
     )
-    return RobotStatus(device=guard.device.status, permit=permit_view(guard), lease=lease)
+    drift = None if watch is None or watch.state is None else DriftView.model_validate(watch.state)
+    return RobotStatus(device=guard.device.status, permit=permit_view(guard), lease=lease, drift=drift)
 
 
 def status_etag(status: RobotStatus) -> str:
@@ -24,7 +26,8 @@ def status_etag(status: RobotStatus) -> str:
     counters = {"samples": True, "lost": True, "sample_age_ms": True}
     device = status.device.model_dump_json(exclude={**counters, "controller": {"joint_temperatures"}})
     lease = None if status.lease is None else status.lease.fencing
-    what_matters = f"{device} {status.permit.state} {lease} {status.permit.reason}"
+    tripped = None if status.drift is None else (status.drift.result_id, status.drift.trips)
+    what_matters = f"{device} {status.permit.state} {lease} {status.permit.reason} {tripped}"
     return f'W/"{hashlib.blake2b(what_matters.encode(), digest_size=12).hexdigest()}"'
 
 

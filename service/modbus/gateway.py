@@ -16,6 +16,7 @@ from service.modbus.mailbox import Mailbox
 from service.modbus.register_map import MOST_JOINTS
 from service.modbus.server import LimitedServer
 from service.modbus.unit import Unit
+from service.monitoring import DriftWatch
 from service.motion import MotionGuard
 from service.settings import ConfigurationError, ModbusSettings, RobotSettings
 from service.storage import Database
@@ -32,6 +33,7 @@ async def open_modbus(
     settings: ModbusSettings,
     robots: Mapping[str, RobotSettings],
     engine: JobEngine,
+    watches: Mapping[str, DriftWatch],
     database: Database,
 ) -> AsyncIterator[LimitedServer]:
     """Serve the robots that have a unit, until the end of the block.
@@ -59,7 +61,7 @@ async def open_modbus(
         idle=settings.idle_seconds,
     )
     await server.start()
-    upkeep = asyncio.create_task(_keep_up(server, units, guards, database), name="modbus")
+    upkeep = asyncio.create_task(_keep_up(server, units, guards, watches, database), name="modbus")
     try:
         yield server
     finally:
@@ -70,11 +72,15 @@ async def open_modbus(
 
 
 async def _keep_up(
-    server: LimitedServer, units: Sequence[Unit], guards: Mapping[str, MotionGuard], database: Database
+    server: LimitedServer,
+    units: Sequence[Unit],
+    guards: Mapping[str, MotionGuard],
+    watches: Mapping[str, DriftWatch],
+    database: Database,
 ) -> None:
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_beat(server, units, guards))
+            group.create_task(_beat(server, units, guards, watches))
             group.create_task(_follow(server, units, database))
     except Exception:
         server.stale = "registers are no longer kept up to date; the log says why"
@@ -82,11 +88,17 @@ async def _keep_up(
         raise
 
 
-async def _beat(server: LimitedServer, units: Sequence[Unit], guards: Mapping[str, MotionGuard]) -> None:
+async def _beat(
+    server: LimitedServer,
+    units: Sequence[Unit],
+    guards: Mapping[str, MotionGuard],
+    watches: Mapping[str, DriftWatch],
+) -> None:
     while True:
         for unit in units:
-            guard = guards[unit.robot.name]
-            unit.refresh(guard.device.status, guard.permit.state)
+            guard, watch = guards[unit.robot.name], watches.get(unit.robot.name)
+            drift = () if watch is None or watch.state is None else watch.state.level
+            unit.refresh(guard.device.status, guard.permit.state, drift)
         server.close_idle()
         await asyncio.sleep(BEAT_SECONDS)
 

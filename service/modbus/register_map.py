@@ -218,7 +218,13 @@ RESULTS = Block(
         Field("residual_relative", Kind.F32, "the same relative to the torque", "1", MOST_JOINTS),
         Field("friction_coulomb", Kind.F32, "reserved: always NaN, not available", "N·m or N", MOST_JOINTS),
         Field("friction_viscous", Kind.F32, "reserved: always NaN, not available", "N·m·s/rad or N·s/m", MOST_JOINTS),
-        Field("drift", Kind.F32, "reserved: always NaN, not available", "1", MOST_JOINTS),
+        Field(
+            "drift",
+            Kind.F32,
+            "how near each joint is to being said to drift, 1 is there; NaN without a drift monitor",
+            "1",
+            MOST_JOINTS,
+        ),
         Field("seq_end", Kind.U32, _SEQUENCE),
     ),
 )

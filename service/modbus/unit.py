@@ -9,6 +9,7 @@ import math
 import struct
 import time
 import zlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pymodbus.constants import ExcCodes
@@ -124,8 +125,8 @@ class Unit:
         unused = [SimData(0, values=[False] * 16, datatype=DataType.BITS, readonly=True)]
         return SimDevice(self.number, (unused, unused, holding, self._layout(RESULTS)), action=self._access)
 
-    def refresh(self, status: DeviceStatus, permit: PermitState) -> None:
-        """Show this state of the robot, and what is in force."""
+    def refresh(self, status: DeviceStatus, permit: PermitState, drift: Sequence[float] = ()) -> None:
+        """Show this state of the robot, what is in force, and the drift monitor's level of each joint."""
         self._heartbeat = (self._heartbeat + 1) & 0xFFFF
         self._sequence = (self._sequence + 1) & UNKNOWN
         result, table = self.in_force.result, self.in_force.table
@@ -153,7 +154,7 @@ class Unit:
                 "residual_relative": _NOT_AVAILABLE if result is None else result.relative,
                 "friction_coulomb": _NOT_AVAILABLE,
                 "friction_viscous": _NOT_AVAILABLE,
-                "drift": _NOT_AVAILABLE,
+                "drift": (*drift, *_NOT_AVAILABLE[len(drift) :]),
                 "seq_end": self._sequence,
             }
         )

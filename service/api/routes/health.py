@@ -10,7 +10,6 @@ from service.api.context import Context
 from service.api.metrics import MEDIA_TYPE
 from service.api.models import Health, Readiness
 from service.api.openapi import problems
-from service.api.robot_status import robot_status
 
 router = APIRouter(tags=["health"])
 open_router = APIRouter(tags=["health"])
@@ -50,5 +49,5 @@ async def readyz(context: Context, response: Response) -> Readiness:
 )
 async def metrics(context: Context) -> Response:
     """Needs the key unless the settings say `metrics_public = true`."""
-    robots = {name: robot_status(guard) for name, guard in context.engine.guards.items()}
+    robots = {name: context.status(name) for name in context.engine.guards}
     return Response(await asyncio.to_thread(context.metrics.render, robots), media_type=MEDIA_TYPE)

@@ -27,7 +27,7 @@ from service.api.models import (
     WrenchView,
 )
 from service.api.openapi import problems
-from service.api.robot_status import permit_view, robot_status, status_etag
+from service.api.robot_status import permit_view, status_etag
 from service.api.sse import EventStream
 from service.api.wrench import LARGEST_RATE as MOST_WRENCHES
 from service.api.wrench import WrenchEstimator, wrench_events
@@ -75,20 +75,20 @@ async def get_status(
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Connection, motion, permit and lease. With If-None-Match and `wait`, answered when one of them changes."""
-    guard = context.guard(robot)
+    context.guard(robot)  # refused if it is unknown
 
     async def nothing_new() -> bool:
-        return not_modified(status_etag(robot_status(guard)), if_none_match) is not None
+        return not_modified(status_etag(context.status(robot)), if_none_match) is not None
 
     await context.long_polls.wait(request, nothing_new, wait.seconds)
-    found = robot_status(guard)
+    found = context.status(robot)
     etag = status_etag(found)
     headers = {"ETag": etag, "Cache-Control": "no-cache", **wait.headers}
     if (unchanged := not_modified(etag, if_none_match)) is not None:
         unchanged.headers.update(headers)
 
         async def still_so() -> bool:
-            return status_etag(robot_status(guard)) == etag
+            return status_etag(context.status(robot)) == etag
 
         return unchanged if wait.seconds else context.unchanged.remember(request, unchanged, still_so)
     return Response(found.model_dump_json(), media_type="application/json", headers=headers)
@@ -97,7 +97,7 @@ async def get_status(
 @router.get("/{robot}/state", summary="Get the live state")
 async def get_state(context: Context, robot: str) -> RobotState:
     """Newest sample, connection, permit, lease, and what is in force."""
-    summary = robot_status(context.guard(robot))
+    summary = context.status(robot)
     sample = await asyncio.to_thread(latest_sample, summary.device)
     active, table = await asyncio.to_thread(_in_force, context, robot)
     return RobotState(
@@ -130,8 +130,8 @@ def stream_state(
     signal: Annotated[list[Signal], Query(description="Which signals; may be repeated.")] = DEFAULT_SIGNALS,
 ) -> EventStream:
     """Live samples, thinned; ends when the client goes or the service stops. Not a record: see recordings."""
-    guard = context.guard(robot)
-    events = live_events(lambda: robot_status(guard), rate, signal)
+    context.guard(robot)  # refused if it is unknown
+    events = live_events(lambda: context.status(robot), rate, signal)
     return EventStream(events, context.closing, context.streams)
 
 
@@ -224,7 +224,7 @@ async def stop(context: Context, robot: str, body: StopBody | None = None) -> Ro
     """
     guard = context.guard(robot)
     await guard.stop("stopped by request" if body is None or body.reason is None else body.reason)
-    return robot_status(guard)
+    return context.status(robot)
 
 
 @router.post("/{robot}/fault/reset", summary="Reset a fault", responses=problems(409, 502, 503, 504), tags=["motion"])
