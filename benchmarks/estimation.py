@@ -11,6 +11,9 @@ from benchmarks.comparison import Comparison, best_time
 from core import models
 from core.dynamics.base_parameters import reduce_to_base
 from core.estimators import JointFactors, RecursiveLeastSquares, WeightedLeastSquares
+from core.pipelines.drift_monitor import DriftMonitor
+from core.pipelines.identify import identify
+from core.recordings import Recording
 
 SAMPLES, BLOCK = 100_000, 512  # a block of a regressor stays in the second-level cache
 STREAMED = 10_000
@@ -64,6 +67,7 @@ def run() -> Iterator[Comparison]:
     )
     yield Comparison("least squares, 600,000 x 58", ours, theirs, peer, difference, remark)
     yield _stream(problem)
+    yield _drift_monitor()
 
 
 def _stream(problem: Problem) -> Comparison:
@@ -89,3 +93,27 @@ def _peak_megabytes(problem: Problem, samples: int) -> float:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / 1e6
+
+
+def _drift_monitor() -> Comparison:
+    """A robot's live stream beside its model, in blocks of 20 ms."""
+    rate, seconds = 1000.0, 20
+    chain = models.catalogue("ur10e")
+    t = np.arange(round(seconds * rate)) / rate
+    rates = np.array([0.9, 1.1, 1.3, 1.7, 1.9, 2.3])
+    phase = t[:, None] * rates + np.arange(6.0)
+    q, qd, qdd = 0.6 * np.sin(phase), 0.6 * rates * np.cos(phase), -0.6 * rates**2 * np.sin(phase)
+    torque = chain.inverse_dynamics(q, qd, qdd) + 3.0 * np.sign(qd) + np.random.default_rng(0).normal(size=q.shape)
+    identified = identify(chain, [Recording("sway", t, q, qd, current=torque)], gains=np.ones(6))
+    monitor = DriftMonitor(identified, rate)
+
+    def stream() -> None:
+        monitor.restart()
+        for first in range(0, len(t), 20):
+            part = slice(first, first + 20)
+            monitor.update(q[part], qd[part], torque[part])
+
+    stream()  # compiles
+    time = best_time(stream, items=len(t), repeats=3)
+    remark = f"20 ms a block: {time * rate:.1%} of a core at 1 kHz"
+    return Comparison("drift monitor", time, None, "", None, remark)
