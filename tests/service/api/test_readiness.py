@@ -53,7 +53,8 @@ def test_modbus_is_ready_while_it_is_served_with_what_is_true(tmp_path: Any) -> 
     async def main() -> None:
         database = Database(f"sqlite:///{tmp_path / 'dynid.sqlite3'}")  # without tables yet
         settings = ModbusSettings(port=0, units={"cell": 1})
-        async with open_modbus(settings, {"cell": robot}, {"cell": guard}, database) as server:
+        engine: Any = SimpleNamespace(guards={"cell": guard})
+        async with open_modbus(settings, {"cell": robot}, engine, {}, database) as server:
             assert "cannot be looked up" in await until(server, ready=False)
             database.create()
             await until(server, ready=True)

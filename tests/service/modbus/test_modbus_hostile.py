@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import socket
 import struct
@@ -14,10 +15,12 @@ import pytest
 from pymodbus.client import AsyncModbusTcpClient, ModbusTcpClient
 from pymodbus.exceptions import ModbusException
 
+from service.devices import DeviceStatus
 from service.modbus.mailbox import Mailbox
 from service.modbus.register_map import MAILBOX, RESULTS, Answer, Command
 from service.modbus.server import LimitedServer, ModbusBindError
 from service.modbus.unit import Unit
+from service.motion import PermitState
 from service.settings import RobotSettings
 
 UNIT = 1
@@ -179,6 +182,16 @@ def test_commands_that_come_too_fast_are_refused_as_busy() -> None:
             assert answers[-1].exception_code == 6
 
     asyncio.run(main())
+
+
+def test_drift_is_shown_where_it_is_watched() -> None:
+    unit = Unit(UNIT, ROBOT, 6, Mailbox({}))
+    for drift, shown in (((), [math.nan] * 6), ((0.1, 0.2, 0.3, 0.4, 0.5, 1.5), [0.1, 0.2, 0.3, 0.4, 0.5, 1.5])):
+        unit.refresh(DeviceStatus(robot="cell", rate_hz=500.0), PermitState.DISARMED, drift)
+        registers = RESULTS.decode(unit._results, "drift")
+        assert isinstance(registers, tuple)
+        assert registers[:6] == pytest.approx(shown, nan_ok=True)
+        assert all(map(math.isnan, registers[6:]))
 
 
 def test_a_taken_port_is_said() -> None:
