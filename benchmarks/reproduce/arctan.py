@@ -79,9 +79,9 @@ def run(seeds: Sequence[int]) -> Section:
     )
     section.add("tracking error, with to without feedforward", tracking.tolist(), "0.2")
     section.remarks += [
-        "Search times are processor time on prepared data, of the whole G = 200 for the colony. It does not get to the "
-        "optimum in G = 200, so it is not better than least squares on held-out motion; variable projection, which "
-        "gets there, is. The ratio of times is therefore to a search that has not finished.",
+        "Search times are processor time on prepared data, of the whole G = 200 for the colony, which looks around "
+        "least squares no further than what that leaves calls for. What it has not gained by its last cycle shows in the "
+        "difference to variable projection on the training.",
     ]
     return section
 

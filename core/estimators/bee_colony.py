@@ -51,34 +51,21 @@ class BeeColony:
     cycles: int = 200
 
     def minimise(
-        self,
-        cost: Callable[[Array], float],
-        lower: ArrayLike,
-        upper: ArrayLike,
-        random: np.random.Generator,
-        *,
-        known: ArrayLike | None = None,
+        self, cost: Callable[[Array], float], lower: ArrayLike, upper: ArrayLike, random: np.random.Generator
     ) -> Foraged:
         """Return the best of what the colony visits between bounds (p,); the same generator, the same result.
-
-        Parameters
-        ----------
-        known : (p,) a point within the bounds that is one of the first sources; by default all are drawn.
 
         Raises
         ------
         InputError
-            Bounds are not finite or cross, the known point is not within them, or a setting is out of its range.
+            Bounds are not finite or cross, or a setting is out of its range.
         """
         low, high = np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64)
         if low.shape != high.shape or low.ndim != 1 or not np.all(np.isfinite(low) & np.isfinite(high) & (low < high)):
             raise InputError("a bee colony needs finite bounds (p,), each lower one below its upper one")
         if self.population < 4 or self.population % 2 or self.limit < 1 or self.cycles < 1:
             raise InputError(f"{self!r}: population must be even and at least 4, limit and cycles at least 1")
-        first = None if known is None else np.asarray(known, dtype=np.float64)
-        if first is not None and (first.shape != low.shape or not np.all((low <= first) & (first <= high))):
-            raise InputError("the point known to a bee colony must lie within its bounds")
-        sources = _Sources(cost, low, high, self.population // 2, random, first)
+        sources = _Sources(cost, low, high, self.population // 2, random)
         history = np.empty(self.cycles)
         for cycle in range(self.cycles):
             for i in range(sources.count):
@@ -95,19 +82,11 @@ class _Sources:
     """The food sources of one search."""
 
     def __init__(
-        self,
-        cost: Callable[[Array], float],
-        low: Array,
-        high: Array,
-        count: int,
-        random: np.random.Generator,
-        known: Array | None,
+        self, cost: Callable[[Array], float], low: Array, high: Array, count: int, random: np.random.Generator
     ) -> None:
         self.count, self.evaluations = count, 0
         self._cost, self._low, self._high, self._random = cost, low, high, random
         self._points = random.uniform(low, high, (count, low.size))
-        if known is not None:
-            self._points[0] = known
         self._costs = np.array([self._evaluated(point) for point in self._points])
         self._trials = np.zeros(count, dtype=np.int64)
         self.best, self.best_cost = self._points[0], np.inf

@@ -101,6 +101,9 @@ class State(NamedTuple):
     current_target: Array  # A, with friction compensation, of the last control cycle
 
 
+_TOOL_ROW = 6  # numbers of a tool's pose, and of its speed
+
+
 class Scratch(NamedTuple):
     """Memory of the kernel."""
 
@@ -159,6 +162,7 @@ def run_cycle(
 ) -> bool:
     """Advance one control cycle towards ``target`` (3, n) and write the rows ``CYCLE_ROWS`` to ``out``.
 
+    The tool's rows are those of arms with six joints; they stay zero for others.
     ``feedforward`` (n,) N·m takes the place of the controller's own, or is empty.
     ``noise`` (n,) is added to the measured current. ``true.rotor_inertia`` is scratch here. Returns False
     where the dynamics broke down (mass matrix not positive definite, or not finite).
@@ -205,8 +209,9 @@ def run_cycle(
         out[10, j] = abs(target[0, j] - out[5, j]) / drives.deviation_limit[j]
         state.cycle_angle[j] = state.motor_angle[j]
         state.current_target[j] = scratch.current_target[j]
-    tool_motion(nominal, scratch.frames, out[5], out[6], out[11], out[12])
-    tool_motion(nominal, scratch.frames, target[0], target[1], out[13], out[14])
+    if n == _TOOL_ROW:  # a row holds no pose and no speed of a tool otherwise, and writing them would leave it
+        tool_motion(nominal, scratch.frames, out[5], out[6], out[11], out[12])
+        tool_motion(nominal, scratch.frames, target[0], target[1], out[13], out[14])
     return healthy
 
 

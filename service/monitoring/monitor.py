@@ -70,7 +70,7 @@ class _Loop:
         broken = np.flatnonzero(np.diff(sequence) != 1) + 1
         edges = np.union1d(broken, np.flatnonzero(np.diff(usable)) + 1)
         for part in np.split(np.arange(len(sequence)), edges):
-            if part[0] > 0:
+            if part[0] > 0 or not usable[part[0]]:
                 self._monitor.restart()
             if usable[part[0]]:
                 found = self._monitor.update(samples["q"][part], samples["qd"][part], torque[part])

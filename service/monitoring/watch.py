@@ -7,12 +7,12 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from service.devices import DeviceSupervisor
-from service.monitoring.messages import MonitorOrder, MonitorReport
+from service.monitoring.messages import JointTrip, MonitorOrder, MonitorReport
 from service.settings import Settings
 from service.storage import Database, ResultState, events, results
 
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _END_SECONDS = 5.0
+_SILENT_SECONDS = 60.0
+"""A monitor that says nothing for so long is ended; loading its compiled code takes a while the first time."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +101,16 @@ class DriftWatch:
         tripped: set[int] = set()
         spoken = False
         while True:
-            line = await said.readline()
+            line = await asyncio.wait_for(said.readline(), _SILENT_SECONDS)
             if not line:
                 return spoken
             report = MonitorReport.model_validate_json(line)
             spoken = True
-            if report.trips:
-                tripped |= {trip.joint for trip in report.trips}
-                self._trips += len(report.trips)
-                await asyncio.to_thread(self._tell, report, result_id)
+            fresh = [trip for trip in report.trips if trip.joint not in tripped]
+            if fresh:  # a joint that stays as it is trips again and again, and has been told of
+                tripped |= {trip.joint for trip in fresh}
+                self._trips += len(fresh)
+                await asyncio.to_thread(self._tell, fresh, result_id)
             self.state = DriftState(
                 result_id, tuple(report.learned), tuple(report.level), tuple(sorted(tripped)), self._trips
             )
@@ -123,11 +126,11 @@ class DriftWatch:
         with self._database.reading() as session:
             file.write_text(json.dumps(results.get(session, result_id).document), encoding="utf-8")
 
-    def _tell(self, report: MonitorReport, result_id: str) -> None:
-        unit = ", ".join(f"joint {t.joint} by {t.kind} ({t.torque:+.3g})" for t in report.trips)
-        message = f"{self.robot} drifts from the result in force: {unit}; calibrate it"
+    def _tell(self, trips: Sequence[JointTrip], result_id: str) -> None:
+        joints = ", ".join(f"joint {t.joint} by {t.kind} ({t.torque:+.3g})" for t in trips)
+        message = f"{self.robot} drifts from the result in force: {joints}; calibrate it"
         log.warning("%s", message)
-        details = [trip.model_dump() for trip in report.trips]
+        details = [trip.model_dump() for trip in trips]
         with self._database.session() as session:
             events.record(session, "drift.tripped", message, subject=result_id, robot=self.robot, trips=details)
 

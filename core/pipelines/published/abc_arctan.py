@@ -58,14 +58,12 @@ class AbcArctan(Method):
     search : ``bee_colony`` as published, or ``variable_projection``.
     colony : NP, limit and G.
     coordinates : of the colony, ``independent`` or ``plain``.
-    start : whether the least-squares estimate is one of the first sources, or all are drawn (``random``).
     """
 
     signals: SignalSettings = field(default_factory=lambda: repeated(25.0))
     search: Literal["bee_colony", "variable_projection"] = "bee_colony"
     colony: BeeColony = field(default_factory=BeeColony)
     coordinates: Literal["independent", "plain"] = "independent"
-    start: Literal["least_squares", "random"] = "least_squares"
 
     name = "abc_arctan"
     source = "arctan friction by an artificial bee colony, three joints (methods, section 4)"
@@ -75,8 +73,6 @@ class AbcArctan(Method):
             raise InputError(f"{self.name}: search must be bee_colony or variable_projection, got {self.search!r}")
         if self.coordinates not in ("independent", "plain"):
             raise InputError(f"{self.name}: coordinates must be independent or plain, got {self.coordinates!r}")
-        if self.start not in ("least_squares", "random"):
-            raise InputError(f"{self.name}: start must be least_squares or random, got {self.start!r}")
         if self.search == "variable_projection":
             found = self.signed(task.identified(self.signals, LAW, "ols"), {})
             return PublishedResult(self.name, found, None, {})
@@ -99,8 +95,7 @@ class AbcArctan(Method):
 
         cost = _total_residual(rows, taken_apart)
         lower, upper = np.concatenate([-reach, bounds[:, 0]]), np.concatenate([reach, bounds[:, 1]])
-        known = np.concatenate([np.zeros(start.size), bounds.mean(axis=1)]) if self.start == "least_squares" else None
-        found = self.colony.minimise(cost, lower, upper, random, known=known)
+        found = self.colony.minimise(cost, lower, upper, random)
         account = {
             "total_rms": found.cost,
             "evaluations": found.evaluations,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.virtual_arms import three_joint
 from drivers.virtual.lugre import LuGreFriction, bend
 from drivers.virtual.plant import CONTROL_PERIOD, JOINT_ENCODER, Plant
 from drivers.virtual.plant_parameters import (
@@ -220,3 +221,15 @@ def test_no_value_is_the_models_and_every_link_could_exist(seed: int) -> None:
         gyration = np.sqrt(np.trace(pseudo_inertia(believed)[:3, :3]) / believed[0] - nominal @ nominal)
         assert 0.04 * gyration < np.linalg.norm(centre - nominal) < 0.21 * gyration
         np.testing.assert_allclose(inertial_parameters(pseudo_inertia(true)), true, atol=1e-12)
+
+
+def test_an_arm_of_three_joints_stays_within_its_memory() -> None:
+    arm = three_joint(1)
+    pose = np.array([0.1, 0.2, 0.3])
+    plant = Plant(arm.model, arm.parameters, pose, arm.design)
+    guarded = np.full((17, 3), 7.0)
+    plant.out = guarded[:15]
+    plant.out[:] = 0.0
+    assert plant.run_cycle(np.vstack([pose, np.zeros((2, 3))]))
+    assert np.all(guarded[15:] == 7.0)
+    assert not plant.out[11:].any()

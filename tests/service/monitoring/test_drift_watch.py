@@ -82,8 +82,12 @@ def test_what_is_missing_or_no_number_begins_the_stream_anew(document: dict[str,
         more["sequence"] = np.arange(35, 40)
         ring.push(more)
         loop._drain()
+        bad = more.copy()
+        bad["sequence"], bad["q"] = np.arange(40, 45), np.nan
+        ring.push(bad)
+        loop._drain()
     assert lengths == [10, 10, 7, 5]
-    assert restarts == [1, 2, 2]
+    assert restarts == [1, 2, 2, 4]
 
 
 def test_the_service_follows_its_monitor(tmp_path: Path, document: dict[str, Any], ring: RingWriter) -> None:
