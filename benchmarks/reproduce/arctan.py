@@ -80,8 +80,8 @@ def run(seeds: Sequence[int]) -> Section:
     section.add("tracking error, with to without feedforward", tracking.tolist(), "0.2")
     section.remarks += [
         "Search times are processor time on prepared data, of the whole G = 200 for the colony, which looks around "
-        "least squares no further than what that leaves calls for. What it has not gained by its last cycle shows in the "
-        "difference to variable projection on the training.",
+        "least squares no further than what that leaves calls for. What it has not gained by its last cycle shows in "
+        "the difference to variable projection on the training.",
     ]
     return section
 
