@@ -31,6 +31,7 @@ def _is_in(path: Path, folders: tuple[str, ...]) -> bool:
     return str(path.relative_to(Path(__file__).parent)).startswith(folders)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the one that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give all that keeps up with a robot to one worker: two at a time are more than two processors carry.
 
