@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Header, Query, Request, Response, status
+from fastapi import APIRouter, Body, Query, Request, Response, status
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.api.auditing import note
@@ -12,6 +12,7 @@ from service.api.context import Context
 from service.api.models import JobView, Page
 from service.api.openapi import problems
 from service.api.paging import Paging, page_of
+from service.api.routes.jobs import IdempotencyKey
 from service.api.routes.robots import LeaseToken
 from service.jobs.calibration_profiles import calibrate_request
 from service.jobs.context import in_view
@@ -43,12 +44,7 @@ async def start_calibration(
     response: Response,
     request: Annotated[CalibrationRequest, Body()],
     lease_token: LeaseToken = None,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1, max_length=255, description="The same key again returns the job made with it, not another."
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     """**The robot moves** along the profile's trajectory, and is compared, joint by joint, with its result in force.
 

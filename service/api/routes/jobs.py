@@ -25,6 +25,11 @@ from service.storage.states import JobState
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(min_length=1, max_length=255, description="The same key again returns the job made with it, not another."),
+]
+
 
 @router.post(
     "",
@@ -38,12 +43,7 @@ async def submit_job(
     response: Response,
     request: Annotated[JobRequest, Body()],
     lease_token: LeaseToken = None,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            min_length=1, max_length=255, description="The same key again returns the job made with it, not another."
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     """Start work that takes longer than a request: `play`, `record`, `excite`, `identify`, `validate`, `feedforward`,
     `load_feedforward`, `payload`, `drive_gains`, and for parallel robots `calibrate_sensors`, `leg_drives`.
